@@ -1,0 +1,36 @@
+/*
+ * Page faults and the per-page operations that the calls on address spaces need.
+ *   fault.c  dispatch and rights        anon.c  anonymous 4K pages, zero page, copy on write
+ *   file.c   page cache, file faults    thp.c   huge faults, PMD split, huge copy on write
+ *   hugecopy.c clearing and copying in an order      zap.c  unmapping     protect.c  rights and moves     fork.c  copying
+ */
+#ifndef QUIRE_MM_FAULT_H
+#define QUIRE_MM_FAULT_H
+
+#include "mm/pagetable.h"
+#include "mm/tlb.h"
+
+/* The machine's hook. Takes mmap_lock for reading. 0, -EFAULT, -ENOMEM; counters say which kind it was. */
+int mm_fault(struct cpu *c, vaddr_t va, unsigned err);
+/* The same with mmap_lock already held for reading and the area known (populate). */
+int fault_handle(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, unsigned err);
+
+/* Kernel copies to (write) or from user memory through c's current address space, with faults. 0 or -EFAULT/-ENOMEM. */
+int mm_copy_user(struct cpu *c, vaddr_t va, uint64_t len, bool write);
+
+/* Remove all mappings in [start, end) of an area. mmap_lock held. Frames go to the gather. */
+void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end);
+/* MADV_FREE on a range: clear young and dirty, mark lazyfree; splits huge mappings partly covered. */
+void zap_lazyfree_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end);
+/* Give every present entry in [start, end) the rights of new_flags; flushes what lost rights through g. */
+int protect_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end, uint64_t new_flags);
+/* Move entries (mremap): from old area [old, old+len) to new addresses. Returns bytes moved, or -ENOMEM after moving a part. */
+int64_t move_range(struct cpu *c, struct vma *from, struct vma *to, vaddr_t old, vaddr_t new_addr, uint64_t len);
+/* Split the huge mapping that covers va but would straddle va (if va is not 2 MiB aligned and one is there). */
+void thp_split_boundary(struct cpu *c, struct vma *v, vaddr_t va);
+/* Copy one area's entries for fork. 0 or -ENOMEM. */
+int fork_copy_range(struct cpu *c, struct mm *child, struct mm *parent, struct vma *child_vma, struct vma *parent_vma);
+/* Set or clear FRAME_MLOCKED and nr_mlock on what is resident in [start, end). */
+void mlock_range(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, bool lock);
+
+#endif

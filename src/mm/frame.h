@@ -1,0 +1,142 @@
+/*
+ * The 64-byte frame descriptor ("struct page / folio") and its state rules.
+ *
+ * Invariants
+ *  F1 A frame is in exactly one place: a buddy free list (FRAME_BUDDY on the block's first frame), a per-CPU list
+ *     (FRAME_PCP), or owned (refcount > 0, or FRAME_RESERVED).
+ *  F2 mapcount is kept biased by -1 as in Linux: -1 means no page table maps it. For a compound folio, `entire_mapcount` of the
+ *     head counts PMD mappings (biased by -1) and each frame's own mapcount counts the PTE mappings of that frame.
+ *  F3 Tails of a compound folio have FRAME_TAIL and `head_pfn`; all state but mapcount lives in the head.
+ *  F4 refcount of a folio == number of mappings (PMD or PTE) + known holders (page cache: 1, swap cache: 1, caller).
+ *  F5 An all-zero descriptor is one that was never materialised (its section is still deferred).
+ * Locking: fields are guarded by whoever owns the frame: zone lock (buddy), the CPU (pcp), page-table lock + refcount (mapped).
+ * refcount and mapcounts are atomic: use the accessors.
+ */
+#ifndef QUIRE_MM_FRAME_H
+#define QUIRE_MM_FRAME_H
+
+#include "base/list.h"
+#include "base/types.h"
+#include "machine/machine.h"
+
+/* flags word: low bits are flags, then order of a buddy block or compound folio, zone, node. */
+#define FRAME_RESERVED (1ULL << 0)
+#define FRAME_BUDDY (1ULL << 1)
+#define FRAME_PCP (1ULL << 2)
+#define FRAME_HEAD (1ULL << 3) /* compound head */
+#define FRAME_TAIL (1ULL << 4)
+#define FRAME_TABLE (1ULL << 5) /* page table */
+#define FRAME_SLAB (1ULL << 6)
+#define FRAME_ANON (1ULL << 7)
+#define FRAME_ANON_EXCLUSIVE (1ULL << 8) /* this mapping owns it: a write fault may reuse it */
+#define FRAME_DIRTY (1ULL << 9)
+#define FRAME_REFERENCED (1ULL << 10)
+#define FRAME_MLOCKED (1ULL << 11)
+#define FRAME_LRU (1ULL << 12)
+#define FRAME_ACTIVE (1ULL << 13)
+#define FRAME_SWAPBACKED (1ULL << 14)
+#define FRAME_HUGE_ZERO (1ULL << 15)
+#define FRAME_LAZYFREE (1ULL << 16) /* MADV_FREE: may be dropped while clean */
+#define FRAME_PINNED (1ULL << 17)
+#define FRAME_PARTIALLY_MAPPED (1ULL << 18)
+#define FRAME_LOCKED (1ULL << 19)
+#define FRAME_FILE (1ULL << 20) /* page cache */
+
+#define FRAME_ORDER_SHIFT 32 /* 8 bits */
+#define FRAME_ZONE_SHIFT 40  /* 4 bits */
+#define FRAME_NID_SHIFT 44   /* 8 bits */
+#define FRAME_MT_SHIFT 52    /* 4 bits: migrate type while free */
+
+struct mfile;
+
+struct frame {
+	uint64_t flags;
+	union {
+		struct list_head lru; /* buddy, pcp and LRU lists */
+		struct {
+			uint64_t head_pfn;       /* tails */
+			uint64_t pad;
+		} tail;
+	};
+	union {
+		struct mfile *file; /* page cache: the file */
+		struct mm *pt_mm;   /* page table: its address space */
+		struct slab_cache *slab;
+		uint64_t mapping;
+	};
+	union {
+		uint64_t index;     /* page cache: offset in pages; anonymous: page number of its address */
+		uint64_t nr_tables; /* page table: entries in use */
+		void *slab_free;    /* slab: first free object */
+	};
+	union {
+		struct mlock *ptl_unused;
+		uint64_t priv; /* deposited table of a huge PMD table, slab in-use count, ... */
+	};
+	int32_t mapcount;        /* biased by -1 */
+	int32_t refcount;
+	union {
+		struct {
+			int32_t entire_mapcount; /* compound head: PMD mappings, biased by -1 */
+			int32_t nr_pages_mapped; /* compound head: frames with at least one PTE mapping */
+		};
+		uint64_t memcg;
+	};
+};
+
+_Static_assert(sizeof(struct frame) == 64, "a frame descriptor is one cache line");
+
+struct quire;
+
+static inline struct frame *frame_of(const struct machine *m, pfn_t p)
+{
+	return m->memmap + p.v;
+}
+
+static inline pfn_t frame_pfn(const struct machine *m, const struct frame *f)
+{
+	return pfn((uint64_t)(f - m->memmap));
+}
+
+static inline unsigned frame_order(const struct frame *f)
+{
+	return (unsigned)(f->flags >> FRAME_ORDER_SHIFT) & 0xff;
+}
+
+static inline unsigned frame_zone(const struct frame *f)
+{
+	return (unsigned)(f->flags >> FRAME_ZONE_SHIFT) & 0xf;
+}
+
+static inline int frame_nid(const struct frame *f)
+{
+	return (int)((f->flags >> FRAME_NID_SHIFT) & 0xff);
+}
+
+static inline struct frame *frame_head(const struct machine *m, struct frame *f)
+{
+	return unlikely(f->flags & FRAME_TAIL) ? m->memmap + f->tail.head_pfn : f;
+}
+
+static inline unsigned long frame_nr_pages(const struct frame *head)
+{
+	return head->flags & FRAME_HEAD ? 1UL << frame_order(head) : 1UL;
+}
+
+/* Modelled address of a descriptor (memmap.c): base of its section's part of the memory map + 64 * index. */
+paddr_t frame_desc_pa(const struct quire *q, const struct frame *f);
+
+/* Charge a look at (or a write to) the descriptor. Every engine path that reads a descriptor says so with this. */
+void frame_touch(struct cpu *c, const struct frame *f, enum touch_kind kind);
+
+static inline int frame_refcount(const struct frame *head)
+{
+	return __atomic_load_n(&head->refcount, __ATOMIC_RELAXED);
+}
+
+/* These charge an atomic on the descriptor's line. `head` must be a head or an order-0 frame. */
+void frame_get(struct cpu *c, struct frame *head);
+/* Drop a reference; the last one frees the folio to the allocator. */
+void frame_put(struct cpu *c, struct frame *head);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * Settings, under Linux's names. One table (knobs.c) holds name, type, default, range, help and origin; struct knobs holds
+ * the values that the engine reads. A value is validated whole before it is set. Not to be changed while tasks run.
+ */
+#ifndef QUIRE_MM_KNOBS_H
+#define QUIRE_MM_KNOBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum thp_enabled { THP_NEVER, THP_MADVISE, THP_ALWAYS };
+enum thp_defrag { THP_DEFRAG_NEVER, THP_DEFRAG_MADVISE, THP_DEFRAG_DEFER, THP_DEFRAG_DEFER_MADVISE, THP_DEFRAG_ALWAYS };
+enum huge_order_policy { HUGE_ORDER_LINEAR, HUGE_ORDER_TARGET_LAST, HUGE_ORDER_NEIGHBOURHOOD_LAST };
+enum huge_cow { HUGE_COW_COPY, HUGE_COW_SPLIT };
+
+struct knobs {
+	uint32_t thp_enabled;       /* transparent_hugepage.enabled */
+	uint32_t thp_defrag;        /* transparent_hugepage.defrag */
+	bool thp_use_zero_page;     /* transparent_hugepage.use_zero_page */
+	uint32_t huge_clear_order;  /* quire.huge_clear_order */
+	uint32_t huge_copy_order;   /* quire.huge_copy_order */
+	uint32_t huge_cow;          /* quire.huge_cow: copy (before 5.8) or split (since) */
+	bool thp_align_mmap;        /* quire.thp_align_mmap: large anonymous maps 2 MiB aligned, since 6.7 */
+	uint64_t min_free_kbytes;   /* vm.min_free_kbytes, 0: computed */
+	uint32_t overcommit_memory; /* vm.overcommit_memory */
+	uint32_t overcommit_ratio;  /* vm.overcommit_ratio */
+	uint64_t max_map_count;     /* vm.max_map_count */
+	uint32_t fault_around_bytes;/* quire.fault_around_bytes: debugfs fault_around_bytes in Linux */
+	uint32_t percpu_pagelist_high_fraction; /* vm.percpu_pagelist_high_fraction */
+	uint32_t tlb_flush_ceiling; /* quire.tlb_single_page_flush_ceiling: debugfs name in Linux */
+	uint64_t mmap_min_addr;     /* vm.mmap_min_addr */
+	uint32_t watermark_scale_factor; /* vm.watermark_scale_factor */
+};
+
+enum knob_type { KNOB_BOOL, KNOB_ENUM, KNOB_INT };
+
+struct knob {
+	const char *name;
+	enum knob_type type;
+	size_t offset, size;         /* in struct knobs */
+	uint64_t def, min, max;      /* KNOB_INT; for the others def only */
+	const char *const *choices;  /* KNOB_ENUM: NULL-terminated, index is the value */
+	const char *unit;            /* "bytes", "kB", "pages", "" */
+	const char *help;            /* one line */
+	const char *origin;          /* "sysfs", "sysctl", "debugfs", "quire"; release or patch where it matters */
+};
+
+extern const struct knob knob_table[];
+extern const size_t knob_count;
+
+void knobs_default(struct knobs *k);
+/* NULL when there is none. */
+const struct knob *knob_find(const char *name);
+/* The known name nearest to `name` by edit distance, or NULL when nothing is near. */
+const char *knob_nearest(const char *name);
+/*
+ * Parse and set. 0, -ENOENT (no such knob) or -EINVAL (value; *ret_allowed then says what is allowed, static or in
+ * buf of len bytes). Nothing is changed on error.
+ */
+int knob_set(struct knobs *k, const char *name, const char *value, char *buf, size_t len);
+/* The current value as text into buf. */
+void knob_format(const struct knobs *k, const struct knob *kn, char *buf, size_t len);
+
+#endif

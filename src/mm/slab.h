@@ -1,0 +1,31 @@
+/*
+ * Slab allocator for the engine's own objects (mm, vma, file, ...), carved from frames so that they are accounted as memory
+ * and have modelled addresses (rule 1). One cache a type; a slab is one or more frames; free objects are linked through
+ * their first word. Guarded by the cache's lock; per-CPU magazines in front of it.
+ */
+#ifndef QUIRE_MM_SLAB_H
+#define QUIRE_MM_SLAB_H
+
+#include "mm/zone.h"
+
+struct slab_cache {
+	const char *name;
+	uint32_t size; /* object size, multiple of 8, at least 16, at most 4096 * 8 */
+	uint32_t per_slab;
+	uint32_t order;
+	uint32_t magazine; /* objects a CPU keeps */
+	unsigned id;
+	struct mlock lock;
+	struct list_head partial, full;
+	uint64_t nr_objects, nr_slabs;
+};
+
+enum slab_id { SLAB_MM, SLAB_VMA, SLAB_FILE, SLAB_RADIX, NR_SLABS };
+
+int slab_boot(struct cpu *c, struct quire *q);
+/* Zeroed object, or NULL when out of memory. */
+void *slab_alloc(struct cpu *c, enum slab_id id);
+void slab_free(struct cpu *c, enum slab_id id, void *obj);
+int slab_validate(struct quire *q);
+
+#endif

@@ -1,0 +1,79 @@
+/*
+ * struct quire: the whole state of one memory manager. No globals anywhere: ten of these can live side by side.
+ * Created over a machine by quire_boot; the machine outlives it.
+ */
+#ifndef QUIRE_MM_SYSTEM_H
+#define QUIRE_MM_SYSTEM_H
+
+#include "mm/file.h"
+#include "mm/knobs.h"
+#include "mm/mm.h"
+#include "mm/slab.h"
+#include "mm/vmstat.h"
+#include "mm/zone.h"
+
+#include "base/hist.h"
+
+#define PERCPU_CTX_SLOTS 6 /* address-space contexts a CPU keeps apart, as Linux on x86 */
+
+struct pcp_list {
+	struct list_head list[NR_MIGRATE_TYPES][2]; /* order 0, order 9 */
+	uint32_t count[NR_MIGRATE_TYPES][2];
+	uint32_t high, batch;
+	paddr_t pa;
+};
+
+struct ctx_slot {
+	uint32_t ctx;
+	uint64_t tlb_gen;
+};
+
+struct percpu {
+	struct vmstat_cpu vmstat;
+	struct pcp_list *pcp; /* [nr_nodes * NR_ZONES] */
+	struct {
+		void *free;
+		uint32_t count;
+	} magazine[NR_SLABS];
+	paddr_t pa; /* modelled address of this CPU's area */
+	/* tlb.c */
+	struct mm *active_mm;
+	bool lazy;
+	struct ctx_slot ctx[PERCPU_CTX_SLOTS];
+	uint32_t next_ctx;
+	struct mmu_gather *gather; /* a CPU's own gather buffer */
+};
+
+enum fault_kind { FK_ANON_4K, FK_ANON_2M, FK_ZERO, FK_COW_4K, FK_COW_2M, FK_FILE, FK_OTHER, NR_FAULT_KINDS };
+
+struct quire {
+	struct machine *m;
+	struct knobs knobs;
+	struct node *nodes; /* [m->nr_nodes] */
+	struct percpu **percpu;
+	paddr_t *section_map; /* by section: modelled address of its descriptors */
+	struct slab_cache slab[NR_SLABS];
+
+	struct mlock list_lock; /* mms, files, ctx numbers; rank MMLIST */
+	struct list_head mms, files;
+	uint32_t next_ctx;
+	uint64_t next_file_id;
+	uint64_t committed_pages; /* atomic: vm.overcommit accounting */
+
+	pfn_t zero_pfn;
+	struct mlock huge_zero_lock;
+	struct frame *huge_zero; /* NULL until first needed; kept afterwards */
+
+	struct hist fault_ns[NR_FAULT_KINDS]; /* latency by kind, exception entry and exit included */
+	char *boot_mem;           /* host memory of boot-time structures */
+	char err[200];            /* detail of the last error or failed validation */
+};
+
+/* Boot a memory manager on a machine. knobs NULL: defaults. -ENOMEM, -EINVAL (q->err not available: text in err). */
+int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_q, char *err, size_t errlen);
+/* Tear down. All mms must be gone (else they are leaked on purpose and -EBUSY is returned). */
+int quire_shutdown(struct quire *q);
+/* All validators. 0 or -EINVAL with q->err. Not while tasks run. */
+int quire_validate(struct quire *q);
+
+#endif

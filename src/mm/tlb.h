@@ -1,0 +1,42 @@
+/*
+ * TLB flushing: gathering (mmu_gather), ranges, context numbers and generations, lazy CPUs (tlb.c).
+ *
+ * Rules
+ *  T1 After a present entry was removed or lost rights, no CPU may use the old one once the call returns.
+ *  T2 A frame or table taken out of the tables is freed only after the flush: mmu_gather holds it until then.
+ *  T3 mm->tlb_gen is raised before the flush; a CPU that switches to the mm compares generations and flushes if behind.
+ */
+#ifndef QUIRE_MM_TLB_H
+#define QUIRE_MM_TLB_H
+
+#include "mm/mm.h"
+
+#define MMU_GATHER_BATCH 506 /* frames held before an intermediate flush, as Linux's one-page batch */
+
+struct mmu_gather {
+	struct mm *mm;
+	vaddr_t start, end; /* range to flush; start > end: nothing yet */
+	bool full_mm, freed_tables, huge_only;
+	unsigned nr;
+	struct frame *frames[MMU_GATHER_BATCH];
+};
+
+void tlb_gather_begin(struct cpu *c, struct mmu_gather *g, struct mm *mm, bool full_mm);
+/* An entry for [va, va + size) was removed or reduced. */
+void tlb_gather_range(struct mmu_gather *g, vaddr_t va, uint64_t size);
+/* Drop the mapping's reference after the flush. May flush now when the batch is full. */
+void tlb_gather_frame(struct cpu *c, struct mmu_gather *g, struct frame *f);
+void tlb_gather_table(struct cpu *c, struct mmu_gather *g, struct frame *table);
+void tlb_gather_flush(struct cpu *c, struct mmu_gather *g);
+void tlb_gather_end(struct cpu *c, struct mmu_gather *g);
+
+/* Flush a range on all CPUs that may hold it: single entries up to tlb_flush_ceiling, else the whole context. */
+void tlb_flush_mm_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift, bool freed_tables);
+void tlb_flush_page(struct cpu *c, struct mm *mm, vaddr_t va);
+
+/* The scheduler's hook (machine_hooks.context_switch): loads contexts, keeps mm->cpus, lazy for kernel tasks. */
+void mm_switch(struct cpu *c, struct task *prev, struct task *next);
+/* The current task takes another mm (exec, or the task's first). */
+void mm_activate(struct cpu *c, struct mm *mm);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * Event counters and gauges under Linux's names (/proc/vmstat), kept a CPU and summed when read. Names that Linux does not
+ * have start with quire_. One table; everything that prints counters goes through it.
+ */
+#ifndef QUIRE_MM_VMSTAT_H
+#define QUIRE_MM_VMSTAT_H
+
+#include "machine/machine.h"
+
+#define VM_EVENTS(E)                                                                               \
+	E(pgalloc_dma32)                                                                            \
+	E(pgalloc_normal)                                                                           \
+	E(pgalloc_movable)                                                                          \
+	E(pgfree)                                                                                   \
+	E(pgfault)                                                                                  \
+	E(pgmajfault)                                                                               \
+	E(pgreuse)                                                                                  \
+	E(numa_hit)                                                                                 \
+	E(numa_miss)                                                                                \
+	E(numa_foreign)                                                                             \
+	E(numa_local)                                                                               \
+	E(numa_other)                                                                               \
+	E(thp_fault_alloc)                                                                          \
+	E(thp_fault_fallback)                                                                       \
+	E(thp_split_pmd)                                                                            \
+	E(thp_zero_page_alloc)                                                                      \
+	E(thp_zero_page_alloc_failed)                                                               \
+	E(thp_deferred_split_page)                                                                  \
+	E(pglazyfree)                                                                               \
+	E(unevictable_pgs_mlocked)                                                                  \
+	E(unevictable_pgs_munlocked)                                                                \
+	E(nr_tlb_remote_flush)                                                                      \
+	E(nr_tlb_remote_flush_received)                                                             \
+	E(nr_tlb_local_flush_all)                                                                   \
+	E(nr_tlb_local_flush_one)                                                                   \
+	E(oom_kill)                                                                                 \
+	/* faults by kind; their sum is pgfault */                                                  \
+	E(quire_fault_anon_4k)                                                                      \
+	E(quire_fault_anon_2m)                                                                      \
+	E(quire_fault_zero_4k)                                                                      \
+	E(quire_fault_zero_2m)                                                                      \
+	E(quire_fault_cow_4k)                                                                       \
+	E(quire_fault_cow_2m)                                                                       \
+	E(quire_fault_reuse_4k)                                                                     \
+	E(quire_fault_reuse_2m)                                                                     \
+	E(quire_fault_file)                                                                         \
+	E(quire_fault_spurious)                                                                     \
+	E(quire_fault_sigsegv)                                                                      \
+	E(quire_fault_sigbus)                                                                       \
+	E(quire_fault_oom)                                                                          \
+	E(quire_pages_cleared)                                                                      \
+	E(quire_pages_copied)                                                                       \
+	E(quire_fork)                                                                               \
+	E(quire_mmap_lock_write)
+
+/* Gauges, in pages unless the name says otherwise. */
+#define VM_GAUGES(E)                                                                               \
+	E(nr_anon_pages)                                                                            \
+	E(nr_anon_transparent_hugepages) /* in huge pages of 2 MiB, PMD-mapped */                   \
+	E(nr_mapped)                                                                                \
+	E(nr_file_pages)                                                                            \
+	E(nr_shmem)                                                                                 \
+	E(nr_mlock)                                                                                 \
+	E(nr_page_table_pages)                                                                      \
+	E(nr_slab_pages)                                                                            \
+	E(nr_kernel_misc_pages)
+
+enum vm_counter {
+#define E(n) VM_##n,
+	VM_EVENTS(E) VM_GAUGES(E)
+#undef E
+	    NR_VM_COUNTERS
+};
+
+extern const char *const vm_counter_names[NR_VM_COUNTERS];
+
+struct vmstat_cpu {
+	int64_t v[NR_VM_COUNTERS];
+};
+
+/* In percpu: counting is a plain add on the CPU's own copy, so no lock and no charge (it is in the path's instructions). */
+void vmstat_add(struct cpu *c, enum vm_counter k, int64_t n);
+static inline void vmstat_inc(struct cpu *c, enum vm_counter k)
+{
+	vmstat_add(c, k, 1);
+}
+/* Sum over CPUs. Exact when no CPU is running. */
+int64_t vmstat_read(const struct quire *q, enum vm_counter k);
+
+#endif

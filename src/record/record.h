@@ -1,0 +1,36 @@
+/*
+ * Running a program under the recorder: starts qemu-user with the plugin, drains its rings into a sink, and reports how it ended.
+ */
+#ifndef QUIRE_RECORD_RECORD_H
+#define QUIRE_RECORD_RECORD_H
+
+#include "trace/writer.h"
+
+#include <stdbool.h>
+
+struct record_options {
+	char *const *argv;       /* NULL-terminated; argv[0] is looked up in PATH */
+	const char *plugin;      /* NULL: found beside the quire binary, in the build tree, or where it is installed */
+	const char *qemu;        /* NULL: qemu-x86_64 in PATH */
+	uint64_t ring_bytes;     /* a thread; 0: 4 MiB */
+	uint64_t max_bytes;      /* stop recording beyond this much output (0: as much as leaves 5 % of the disk free) */
+	void (*progress)(void *arg, uint64_t refs, uint64_t seconds_ns, unsigned streams);
+	void *progress_arg;
+	const volatile bool *stop; /* set by a signal handler: stop the program and keep what there is */
+};
+
+struct record_result {
+	int exit_status;   /* of the first process; -1 when it was killed by a signal */
+	int signal;
+	uint64_t refs, insns, syscalls, streams, processes, lost;
+	bool stopped, hung; /* hung: the known qemu abort left a child hanging; it was ended */
+	char note[256];     /* one line for the user when something was odd; "" otherwise */
+};
+
+/*
+ * Record until the program and all its children have ended. 0: see result. Negative errno with one line in err: the program was not
+ * started (-ENOENT no such program, -EACCES not executable, ...), or the sink failed (what was given to it stays valid).
+ */
+int record_run(const struct record_options *o, struct trace_sink *sink, struct record_result *ret, char *err, size_t errlen);
+
+#endif
