@@ -1,0 +1,32 @@
+# What people type. Meson and ninja do the work: build/ is the command, build-test/ has assertions on and runs the tests.
+PREFIX ?= /usr/local
+.PHONY: build demo test bench soak asan tsan fmt lint install clean setup
+build: setup
+	@scripts/configure build --buildtype=release -Dprefix=$(PREFIX)
+	@ninja -C build
+setup:
+	@scripts/setup
+demo: build
+	@demo/run
+test: setup
+	@scripts/configure build-test -Dchecks=debug
+	@scripts/run-tests build-test
+bench: build
+	@build/quire bench replay
+soak: setup
+	@scripts/configure build-soak -Dchecks=expensive
+	@scripts/run-tests build-soak --repeat=$(or $(ROUNDS),10)
+asan: setup
+	@scripts/configure build-asan -Dchecks=debug -Db_sanitize=address,undefined -Db_lundef=false
+	@scripts/run-tests build-asan --timeout-multiplier=4
+tsan: setup
+	@scripts/configure build-tsan -Dchecks=debug -Db_sanitize=thread -Db_lundef=false
+	@scripts/run-tests build-tsan --timeout-multiplier=8
+fmt:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+lint:
+	@scripts/lint
+install: build
+	@meson install -C build --no-rebuild
+clean:
+	@rm -rf build build-test build-soak build-asan build-tsan
