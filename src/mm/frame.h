@@ -42,6 +42,8 @@
 #define FRAME_LOCKED (1ULL << 19)
 #define FRAME_FILE (1ULL << 20) /* page cache */
 
+#define FOLIO_ENTIRELY_MAPPED (1 << 23) /* in nr_pages_mapped, so that one atomic tells both */
+
 #define FRAME_ORDER_SHIFT 32 /* 8 bits */
 #define FRAME_ZONE_SHIFT 40  /* 4 bits */
 #define FRAME_NID_SHIFT 44   /* 8 bits */
@@ -57,6 +59,11 @@ struct frame {
 			uint64_t head_pfn;       /* tails */
 			uint64_t pad;
 		} tail;
+		struct mlock ptl;                /* page table: its split lock, on the descriptor's own line */
+		struct {
+			uint64_t pad;
+			uint64_t count;          /* FRAME_MLOCKED: mappings by VM_LOCKED areas */
+		} mlocked;
 	};
 	union {
 		struct mfile *file; /* page cache: the file */
@@ -69,16 +76,14 @@ struct frame {
 		uint64_t nr_tables; /* page table: entries in use */
 		void *slab_free;    /* slab: first free object */
 	};
-	union {
-		struct mlock *ptl_unused;
-		uint64_t priv; /* deposited table of a huge PMD table, slab in-use count, ... */
-	};
+	uint64_t priv; /* PMD table: pfn of the first deposited PTE table, linked by their priv; slab: in-use count; ... */
 	int32_t mapcount;        /* biased by -1 */
 	int32_t refcount;
 	union {
 		struct {
 			int32_t entire_mapcount; /* compound head: PMD mappings, biased by -1 */
-			int32_t nr_pages_mapped; /* compound head: frames with at least one PTE mapping */
+			/* compound head: frames with at least one PTE mapping, plus FOLIO_ENTIRELY_MAPPED while a PMD maps it */
+			int32_t nr_pages_mapped;
 		};
 		uint64_t memcg;
 	};
