@@ -1,0 +1,193 @@
+/*
+ * Who must wait for whom. A recording gives every system call's entry and return a ticket from one counter, so the order in which
+ * things happened is known; replay keeps the part of it that is a dependency and lets the modelled machine decide the rest:
+ *
+ *   O1 A call that waited (futex, pipe, child's exit, vfork) returns after the event that ended the wait has been replayed: an
+ *      event on the same key whose entry ticket lies above the waiter's entry ticket.
+ *   O2 When every other live stream is known to be past the waiter's return ticket, the waker was outside the recording: go on.
+ *   O3 A call that takes memory away (munmap, mremap, ...) happens after the other threads of its process have passed those of their
+ *      tickets that are known to be lower.
+ *   O4 When all live streams wait, the one with the lowest ticket goes on (it is the one that went on in the recording).
+ * By O4 there is always progress, also for a damaged or invented recording.
+ */
+#include "workload/replay_int.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static bool key_equal(struct order_key a, struct order_key b)
+{
+	return a.kind == b.kind && a.a == b.a && a.b == b.b;
+}
+
+static size_t key_hash(struct order_key k)
+{
+	uint64_t h = (k.a * 0x9e3779b97f4a7c15ULL) ^ (k.b * 0xc2b2ae3d27d4eb4fULL) ^ ((uint64_t)k.kind << 59);
+
+	h ^= h >> 29;
+	h *= 0xbf58476d1ce4e5b9ULL;
+	return (size_t)(h ^ (h >> 32));
+}
+
+int order_init(struct order *o)
+{
+	list_init(&o->waiters);
+	o->cap = 1024;
+	o->used = 0;
+	o->ev = calloc(o->cap, sizeof(*o->ev));
+	return o->ev ? 0 : -ENOMEM;
+}
+
+void order_done(struct order *o)
+{
+	free(o->ev);
+	o->ev = NULL;
+}
+
+/* The slot of key: its own, or the empty one where it belongs. Tickets start at 1, so ticket 0 marks an empty slot. */
+static struct order_event *slot(const struct order *o, struct order_key k)
+{
+	size_t i = key_hash(k) & (o->cap - 1);
+
+	while (o->ev[i].ticket && !key_equal(o->ev[i].key, k))
+		i = (i + 1) & (o->cap - 1);
+	return &o->ev[i];
+}
+
+static int grow(struct order *o)
+{
+	struct order bigger = { .cap = o->cap * 2, .used = o->used };
+
+	bigger.ev = calloc(bigger.cap, sizeof(*bigger.ev));
+	if (!bigger.ev)
+		return -ENOMEM;
+	for (size_t i = 0; i < o->cap; i++)
+		if (o->ev[i].ticket)
+			*slot(&bigger, o->ev[i].key) = o->ev[i];
+	free(o->ev);
+	o->ev = bigger.ev;
+	o->cap = bigger.cap;
+	return 0;
+}
+
+static void let_go(struct cpu *c, struct replay_stream *s)
+{
+	ASSERT_DEBUG(s->waiting);
+	s->waiting = false;
+	s->rp->order_waiting--;
+	list_del(&s->wait_link);
+	if (c->current != &s->task) /* else it has not gone to sleep yet */
+		c->m->ops->wake(c, &s->task);
+}
+
+void order_event(struct cpu *c, struct replay *rp, struct order_key key, uint64_t ticket)
+{
+	struct order_event *e = slot(&rp->order, key);
+	struct replay_stream *s, *tmp;
+
+	if (!ticket)
+		return;
+	if (!e->ticket) {
+		if (rp->order.used * 2 >= rp->order.cap) {
+			if (grow(&rp->order)) {
+				replay_fail(rp, -ENOMEM, "out of memory for the order of %zu events", rp->order.used);
+				return;
+			}
+			e = slot(&rp->order, key);
+		}
+		rp->order.used++;
+		e->key = key;
+	}
+	e->ticket = MAX(e->ticket, ticket);
+	list_for_each_entry_safe(s, tmp, &rp->order.waiters, wait_link)
+		if (key_equal(s->wait_key, key) && ticket > s->wait_from)
+			let_go(c, s);
+}
+
+/* O2: can a stream still replay anything with a ticket below `until`? */
+static bool may_still_come(const struct replay *rp, const struct replay_stream *waiter, uint64_t until)
+{
+	const struct replay_stream *s;
+
+	list_for_each_entry(s, &rp->streams, link) {
+		if (s == waiter || s->ended)
+			continue;
+		if (!s->started || (s->passed < until && (s->next == 0 || s->next < until)))
+			return true;
+	}
+	return false;
+}
+
+/* O3: has some other thread of the process a known ticket below `ticket` still before it? */
+static bool process_behind(const struct replay_stream *me, uint64_t ticket)
+{
+	const struct replay_stream *s;
+
+	list_for_each_entry(s, &me->rp->streams, link)
+		if (s != me && s->started && !s->ended && s->proc == me->proc && s->next && s->next < ticket)
+			return true;
+	return false;
+}
+
+static bool satisfied(const struct replay_stream *s)
+{
+	if (s->wait_key.kind == ORDER_MM)
+		return !process_behind(s, s->wait_until);
+	return slot(&s->rp->order, s->wait_key)->ticket > s->wait_from || !may_still_come(s->rp, s, s->wait_until);
+}
+
+/* O4. */
+static void release_lowest(struct cpu *c, struct replay *rp)
+{
+	struct replay_stream *s, *low = NULL;
+
+	list_for_each_entry(s, &rp->order.waiters, wait_link)
+		if (!low || s->wait_until < low->wait_until || (s->wait_until == low->wait_until && s->nr < low->nr))
+			low = s;
+	if (low) {
+		low->released = true;
+		rp->res->order_released++;
+		let_go(c, low);
+	}
+}
+
+void order_progress(struct cpu *c, struct replay *rp)
+{
+	struct replay_stream *s, *tmp;
+
+	list_for_each_entry_safe(s, tmp, &rp->order.waiters, wait_link)
+		if (satisfied(s))
+			let_go(c, s);
+	if (rp->order_waiting && rp->order_waiting + rp->sleeping >= rp->live && !rp->sleeping)
+		release_lowest(c, rp);
+}
+
+static void wait_for(struct cpu *c, struct replay_stream *s)
+{
+	struct replay *rp = s->rp;
+
+	s->released = false;
+	while (!s->released && !satisfied(s) && !rp->m->stop && !rp->error) {
+		s->waiting = true;
+		rp->order_waiting++;
+		list_add_tail(&s->wait_link, &rp->order.waiters);
+		order_progress(c, rp); /* we may be the last one that ran: O4, and it may be us */
+		if (s->waiting)
+			c->m->ops->block(c);
+		else if (s->released)
+			break;
+	}
+}
+
+void order_wait(struct cpu *c, struct replay_stream *s, struct order_key key, uint64_t from, uint64_t until)
+{
+	s->wait_key = key;
+	s->wait_from = from;
+	s->wait_until = until;
+	wait_for(c, s);
+}
+
+void order_wait_process(struct cpu *c, struct replay_stream *s, uint64_t ticket)
+{
+	order_wait(c, s, (struct order_key){ .kind = ORDER_MM, .a = s->proc->id }, 0, ticket);
+}
