@@ -57,6 +57,8 @@ struct replay_windows {
 	struct replay_window w[REPLAY_WINDOWS]; /* most recently used first; the function reorders them */
 	unsigned nr;
 };
+/* n user instructions that touch no memory. */
+void model_insns(struct cpu *c, uint64_t n);
 size_t model_replay(struct cpu *c, const uint64_t *words, size_t nr, struct replay_windows *win, int *ret_err);
 
 #endif
