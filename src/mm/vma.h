@@ -1,11 +1,15 @@
 /*
- * Areas of an address space: the tree, its invariants, and what is done with it (vma.c).
+ * Areas of an address space: the tree (vma.c), merging and splitting (vma_merge.c), gaps (vma_gap.c).
  *
  * Invariants
  *  V1 Areas do not overlap, start < end, both page-aligned; the tree is ordered by start.
- *  V2 Two neighbours that could merge (same flags, same file with continuing offsets, ...) are merged.
- *  V3 mm->total_vm is the sum of the areas' pages; mm->locked_vm that of VM_LOCKED ones; mm->map_count the number of areas.
- * Guarded by mm->mmap_lock: read to look, write to change.
+ *  V2 Two neighbours that could merge (same flags, same file with continuing offsets, ...) are merged, unless the upper one has
+ *     `apart` set.
+ *  V3 mm->total_vm is the sum of the areas' pages; mm->locked_vm that of VM_LOCKED ones; mm->map_count the number of areas;
+ *     data_vm and stack_vm those of the areas that count as such.
+ *  V4 The tree is an AVL tree; gap and subtree_gap are what they say.
+ * Guarded by mm->mmap_lock: read to look, write to change. One exception: vma_for_fault grows a stack downwards under the read
+ * lock, with mm->ptl held against other growth.
  */
 #ifndef QUIRE_MM_VMA_H
 #define QUIRE_MM_VMA_H
@@ -36,21 +40,34 @@
 #define VM_HEAP (1ULL << 34)
 #define VM_SPECIAL (1ULL << 35) /* vdso and the like: always present, never accounted */
 
+#define VM_LOCKED_MASK (VM_LOCKED | VM_LOCKONFAULT)
+#define VM_MAY_MASK (VM_MAYREAD | VM_MAYWRITE | VM_MAYEXEC)
+#define VM_STICKY (VM_HEAP | VM_STACK) /* say where an area comes from: no obstacle to merging, the result has both */
+#define STACK_GUARD_GAP (256 * PAGE_SIZE) /* kept free below an area that grows downwards */
+
 #define VM_ACCESS_FLAGS (VM_READ | VM_WRITE | VM_EXEC)
 
+/* An area. What a lookup reads is on its first cache line. */
 struct vma {
 	vaddr_t start, end;
+	struct vma *left, *right; /* tree, private to vma.c and vma_gap.c */
+	uint64_t subtree_gap; /* largest gap of the subtree */
+	uint64_t gap;         /* free bytes between the area before and this one, less the guard below a stack */
 	uint64_t flags;
+	struct vma *parent;
+
 	uint64_t pgoff; /* file offset in pages; anonymous: start >> 12 when it was made */
 	struct mfile *file; /* NULL: anonymous. Holds a reference. */
 	struct mm *mm;
-	bool anon_touched; /* has had an anonymous page ('anon_vma' present in Linux): limits merging, decides about fork */
 	uint64_t anon_id;  /* which anon_vma; 0 none */
-	/* tree, private to vma.c */
-	struct vma *left, *right, *parent;
-	uint64_t subtree_gap; /* largest gap below any area of the subtree */
-	int32_t balance;
+	int32_t height;    /* of the subtree; a leaf has 1 */
+	bool anon_touched; /* has had an anonymous page ('anon_vma' present in Linux): limits merging, decides about fork */
+	bool anon_forked;  /* ... and shares frames with a parent: does not merge with untouched areas */
+	bool apart;        /* could merge with the area before, but was made by what never merges (fork, stack growth, DONTUNMAP) */
+	uint64_t reserved[3];
 };
+
+_Static_assert(sizeof(struct vma) == 128, "an area is two cache lines");
 
 /* The area that contains addr, or the first one above it, or NULL. Charges the lookup. mmap_lock held. */
 struct vma *vma_find(struct cpu *c, struct mm *mm, vaddr_t addr);
@@ -59,15 +76,28 @@ struct vma *vma_first(const struct mm *mm);
 struct vma *vma_next(const struct vma *v);
 struct vma *vma_prev(const struct vma *v);
 
-/* The area for a fault at addr: vma_find, stack growth included. NULL: no such area. mmap_lock held for reading. */
+/*
+ * The area is about to get its first anonymous page: give it an anon_id, a neighbour's where both could be one area but for
+ * their access rights (so that a later mprotect can merge them). No effect when it has one. mmap_lock held. Never fails.
+ */
+void vma_anon_prepare(struct vma *v);
+
+/*
+ * The area for a fault at addr: vma_find, stack growth included (for the kernel's accesses as well). NULL: no such area.
+ * mmap_lock held for reading.
+ */
 struct vma *vma_for_fault(struct cpu *c, struct mm *mm, vaddr_t addr, bool user);
 
-/* Free all areas of mm (exit); page tables have been torn down. */
+/* Free all areas of mm and give back what they committed (exit); page tables have been torn down. */
 void vma_free_all(struct cpu *c, struct mm *mm);
-/* Copy the tree of `from` into the empty `to`, all but VM_DONTCOPY areas; on -ENOMEM `to` is left empty. */
+/*
+ * Copy the tree of `from` into the empty `to`, all but VM_DONTCOPY areas, and their accounting (total_vm, ... of `to` are set here).
+ * Copies are not locked; touched ones get an anon_id of their own and keep anon_touched, except VM_WIPEONFORK ones, which start
+ * untouched: nothing of them is to be copied. On -ENOMEM `to` is left empty. mmap_lock of both held for writing.
+ */
 int vma_dup_all(struct cpu *c, struct mm *to, struct mm *from);
 
-/* V1 to V3. 0 or -EINVAL. */
+/* V1 to V4. 0, or -EINVAL with mm->q->err set. */
 int vma_validate(const struct mm *mm);
 
 #endif
