@@ -44,11 +44,88 @@ static inline unsigned pt_index(vaddr_t va, unsigned shift)
 	return (unsigned)(va >> shift) & (PT_ENTRIES - 1);
 }
 
-/* Charged load and store of an entry. */
-pte_t pte_read(struct cpu *c, const struct pt_ref *r);
-void pte_write(struct cpu *c, const struct pt_ref *r, pte_t v);
-/* Atomic exchange: what a clear of a live entry needs, so that A and D bits set meanwhile are not lost. */
-pte_t pte_xchg(struct cpu *c, const struct pt_ref *r, pte_t v);
+/* Maps a page of this level's size; `e` is from a PMD table. */
+static inline bool pmd_huge(pte_t e)
+{
+	return pte_present(e) && (e & PTE_HUGE);
+}
+
+/* Points to a PTE table. A huge PMD that is being split is neither mapped by the hardware nor a table. */
+static inline bool pmd_table(pte_t e)
+{
+	return (e & (PTE_PRESENT | PTE_HUGE)) == PTE_PRESENT;
+}
+
+/* The entry without a charge: for loops that charge by the line (pt_touch_line), and for validators. */
+static inline pte_t pte_peek(const struct pt_ref *r)
+{
+	return __atomic_load_n(r->entry, __ATOMIC_RELAXED);
+}
+
+/* Charged load of an entry. */
+static inline pte_t pte_read(struct cpu *c, const struct pt_ref *r)
+{
+	machine_touch(c, r->pa, sizeof(pte_t), TOUCH_READ);
+	return pte_peek(r);
+}
+
+static inline void pt_count_entry(struct frame *table, pte_t before, pte_t after)
+{
+	table->nr_tables += (uint64_t)(after != 0) - (uint64_t)(before != 0);
+}
+
+/* Charged store under the table's lock. For entries that the hardware cannot be using: absent ones. Keeps P1's count. */
+static inline void pte_write(struct cpu *c, const struct pt_ref *r, pte_t v)
+{
+	machine_touch(c, r->pa, sizeof(pte_t), TOUCH_WRITE);
+	pt_count_entry(r->table, pte_peek(r), v);
+	__atomic_store_n(r->entry, v, __ATOMIC_RELEASE);
+}
+
+/* Atomic exchange: what a change of a live entry needs, so that A and D bits set meanwhile are not lost. */
+static inline pte_t pte_xchg(struct cpu *c, const struct pt_ref *r, pte_t v)
+{
+	machine_touch(c, r->pa, sizeof(pte_t), TOUCH_ATOMIC);
+	pte_t old = __atomic_exchange_n(r->entry, v, __ATOMIC_ACQ_REL);
+
+	pt_count_entry(r->table, old, v);
+	return old;
+}
+
+/* Atomic clear of bits in a live entry; returns the one before. */
+static inline pte_t pte_clear_bits(struct cpu *c, const struct pt_ref *r, pte_t bits)
+{
+	machine_touch(c, r->pa, sizeof(pte_t), TOUCH_ATOMIC);
+	return __atomic_fetch_and(r->entry, ~bits, __ATOMIC_ACQ_REL);
+}
+
+static inline pte_t pte_set_bits(struct cpu *c, const struct pt_ref *r, pte_t bits)
+{
+	machine_touch(c, r->pa, sizeof(pte_t), TOUCH_ATOMIC);
+	return __atomic_fetch_or(r->entry, bits, __ATOMIC_ACQ_REL);
+}
+
+/* The entry of `table` for va at a level. */
+static inline struct pt_ref pt_ref_at(struct cpu *c, struct frame *table, vaddr_t va, unsigned shift)
+{
+	paddr_t pa = pfn_to_paddr(frame_pfn(c->m, table)) + pt_index(va, shift) * sizeof(pte_t);
+
+	return (struct pt_ref){ .pa = pa, .entry = machine_ptr(c->m, pa), .table = table };
+}
+
+/* Step to the next entry of the same table. */
+static inline void pt_ref_next(struct pt_ref *r)
+{
+	r->pa += sizeof(pte_t);
+	r->entry++;
+}
+
+/* A loop over entries looks at a new cache line here: charge it. `first`: the loop's first entry. */
+static inline void pt_touch_line(struct cpu *c, const struct pt_ref *r, bool first)
+{
+	if (first || !(r->pa & (CACHE_LINE - 1)))
+		machine_touch(c, r->pa, CACHE_LINE - (r->pa & (CACHE_LINE - 1)), TOUCH_READ);
+}
 
 /*
  * The walker. Finds the PMD entry for va (pt_pmd) or, under a present non-huge PMD, its PTE (pt_pte).
@@ -56,21 +133,70 @@ pte_t pte_xchg(struct cpu *c, const struct pt_ref *r, pte_t v);
  */
 int pt_pmd(struct cpu *c, struct mm *mm, vaddr_t va, bool alloc, struct pt_ref *ret);
 int pt_pte(struct cpu *c, struct mm *mm, const struct pt_ref *pmd, vaddr_t va, bool alloc, struct pt_ref *ret);
+/*
+ * The entry that maps va, charged and without a lock: *ret_shift is PAGE_SHIFT or PMD_SHIFT. false: nothing is mapped there and
+ * nothing before *ret_next either (the end of the smallest missing table's span, or of the page).
+ */
+bool pt_lookup(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *ret_shift, vaddr_t *ret_next);
+
+/*
+ * Visit what is mapped in [start, end). A huge entry that lies wholly inside goes to `huge` (under its lock), one that doesn't is
+ * split first. Non-empty PTEs go to `pte` under their table's lock. A callback that returns true wants `relax` to be called with the lock
+ * dropped. mmap_lock is held.
+ */
+struct pt_range {
+	struct cpu *c;
+	struct vma *v;
+	void *arg;
+	bool (*huge)(struct pt_range *w, const struct pt_ref *pmd, vaddr_t va);
+	bool (*pte)(struct pt_range *w, const struct pt_ref *pte, vaddr_t va);
+	void (*relax)(struct pt_range *w);
+};
+void pt_for_range(struct pt_range *w, vaddr_t start, vaddr_t end);
+/* The PMD table that serves va, or NULL and where the next one may begin. */
+struct frame *pt_pmd_table(struct cpu *c, struct mm *mm, vaddr_t va, vaddr_t *ret_next);
 
 /* The split lock of a table. */
-void pt_lock(struct cpu *c, struct frame *table);
-void pt_unlock(struct cpu *c, struct frame *table);
+static inline void pt_lock(struct cpu *c, struct frame *table)
+{
+	machine_lock(c, &table->ptl);
+}
+
+static inline void pt_unlock(struct cpu *c, struct frame *table)
+{
+	machine_unlock(c, &table->ptl);
+}
 
 /* A zeroed table page, or NULL; counted in nr_page_table_pages and mm->pgtables_bytes. */
 struct frame *pt_alloc_table(struct cpu *c, struct mm *mm);
 void pt_free_table(struct cpu *c, struct mm *mm, struct frame *t);
 
+/* Put a PTE table aside for a later split of a huge entry in pmd_table, and take one back (P3). Under pmd_table's lock. */
+void pt_deposit(struct cpu *c, struct frame *pmd_table, struct frame *pte_table);
+struct frame *pt_withdraw(struct cpu *c, struct frame *pmd_table);
+/* What an entry that points to a table holds. */
+pte_t pt_table_entry(const struct machine *m, const struct frame *t);
+
+/* Visit everything without charges or locks (validators, reports). table: each table page with its level's shift, deposited ones too. */
+struct pt_visitor {
+	void *arg;
+	void (*leaf)(void *arg, vaddr_t va, pte_t e, unsigned shift);
+	void (*table)(void *arg, struct frame *t, unsigned shift, uint64_t nr_entries, bool deposited);
+};
+void pt_visit(const struct mm *mm, const struct pt_visitor *v);
+
 struct mmu_gather;
-/* Free the tables that only serve [start, end) given that nothing is mapped in [floor, ceiling) around it. */
+/*
+ * Free the tables that only serve [start, end) given that nothing is mapped in [floor, ceiling) around it. A ceiling of 0, or from
+ * TASK_SIZE on, is the end of user space. The areas are gone from the tree or the whole address space is going.
+ */
 void pt_free_range(struct cpu *c, struct mm *mm, struct mmu_gather *tlb, vaddr_t start, vaddr_t end, vaddr_t floor,
 		   vaddr_t ceiling);
 
-/* Protection bits of a present entry for an area's flags (without WRITE where copy on write must intervene). */
+/*
+ * Protection bits of a present entry for an area's flags. WRITE only for shared areas: in private ones the caller adds it to what is
+ * owned alone, and a shared mapping of a file with dirty tracking takes it away until the first write.
+ */
 pte_t pte_prot(uint64_t vm_flags);
 
 #endif

@@ -11,20 +11,29 @@
 
 #include "mm/mm.h"
 
-#define MMU_GATHER_BATCH 506 /* frames held before an intermediate flush, as Linux's one-page batch */
+#define MMU_GATHER_BUNDLE 8    /* frames held in the structure itself */
+#define MMU_GATHER_BATCH 510   /* frames a batch page holds */
+#define MMU_GATHER_BATCHES 19  /* batch pages before an intermediate flush: about 10,000 frames, as in Linux */
 
+struct gather_batch;
+
+/* Frames and tables on their way out. Small enough for a stack: batches beyond the first few frames are pages of their own. */
 struct mmu_gather {
 	struct mm *mm;
 	vaddr_t start, end; /* range to flush; start > end: nothing yet */
 	bool full_mm, freed_tables, huge_only;
-	unsigned nr;
-	struct frame *frames[MMU_GATHER_BATCH];
+	unsigned nr;        /* in frames[] */
+	unsigned nr_batches;
+	struct gather_batch *first, *last;
+	struct frame *frames[MMU_GATHER_BUNDLE];
 };
 
 void tlb_gather_begin(struct cpu *c, struct mmu_gather *g, struct mm *mm, bool full_mm);
 /* An entry for [va, va + size) was removed or reduced. */
 void tlb_gather_range(struct mmu_gather *g, vaddr_t va, uint64_t size);
-/* Drop the mapping's reference after the flush. May flush now when the batch is full. */
+/* Drop the mapping's reference after the flush. true: there is no room for another one, call tlb_gather_flush (first drop spinlocks). */
+bool tlb_gather_add(struct cpu *c, struct mmu_gather *g, struct frame *f);
+/* The same, flushing now when it is full. */
 void tlb_gather_frame(struct cpu *c, struct mmu_gather *g, struct frame *f);
 void tlb_gather_table(struct cpu *c, struct mmu_gather *g, struct frame *table);
 void tlb_gather_flush(struct cpu *c, struct mmu_gather *g);
@@ -33,6 +42,9 @@ void tlb_gather_end(struct cpu *c, struct mmu_gather *g);
 /* Flush a range on all CPUs that may hold it: single entries up to tlb_flush_ceiling, else the whole context. */
 void tlb_flush_mm_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift, bool freed_tables);
 void tlb_flush_page(struct cpu *c, struct mm *mm, vaddr_t va);
+
+/* c is about to free mm: nobody may keep it as the address space that it lazily left loaded. */
+void tlb_forget_mm(struct cpu *c, struct mm *mm);
 
 /* The scheduler's hook (machine_hooks.context_switch): loads contexts, keeps mm->cpus, lazy for kernel tasks. */
 void mm_switch(struct cpu *c, struct task *prev, struct task *next);

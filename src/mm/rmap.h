@@ -1,0 +1,155 @@
+/*
+ * Mapcounts and what follows from them: which frames count as mapped, and as locked in memory.
+ *
+ * Every page table entry that maps a frame holds one reference on its folio and one mapcount (frame.h: F2, F4). The functions here keep
+ * the mapcounts, nr_anon_pages, nr_anon_transparent_hugepages, nr_mapped and the mlock counts; references are the caller's.
+ * nr_anon_pages counts each frame once, however many map it and by whatever size: nr_pages_mapped tells, in one atomic, how many frames
+ * PTEs map and whether a PMD maps the whole.
+ * Called under the lock of the table that holds the entry. Inline, so that the cost stays in the path that calls.
+ */
+#ifndef QUIRE_MM_RMAP_H
+#define QUIRE_MM_RMAP_H
+
+#include "base/assert.h"
+#include "mm/system.h"
+
+static inline void frame_set(struct frame *f, uint64_t bits)
+{
+	__atomic_or_fetch(&f->flags, bits, __ATOMIC_RELAXED);
+}
+
+static inline void frame_clear(struct frame *f, uint64_t bits)
+{
+	__atomic_and_fetch(&f->flags, ~bits, __ATOMIC_RELAXED);
+}
+
+static inline int frame_mapcount(const struct frame *f)
+{
+	return __atomic_load_n(&f->mapcount, __ATOMIC_RELAXED) + 1;
+}
+
+static inline int frame_entire_mapcount(const struct frame *head)
+{
+	return __atomic_load_n(&head->entire_mapcount, __ATOMIC_RELAXED) + 1;
+}
+
+static inline enum rss_kind frame_rss(const struct frame *head)
+{
+	return head->flags & FRAME_ANON ? RSS_ANON : head->flags & FRAME_SWAPBACKED ? RSS_SHMEM : RSS_FILE;
+}
+
+static inline void mm_rss_add(struct mm *mm, enum rss_kind kind, int64_t pages)
+{
+	__atomic_add_fetch(&mm->rss[kind], pages, __ATOMIC_RELAXED);
+	if (pages <= 0)
+		return;
+	int64_t sum = 0, peak = __atomic_load_n(&mm->rss_peak, __ATOMIC_RELAXED);
+
+	for (unsigned i = 0; i < NR_RSS; i++)
+		sum += __atomic_load_n(&mm->rss[i], __ATOMIC_RELAXED);
+	while (sum > peak && !__atomic_compare_exchange_n(&mm->rss_peak, &peak, sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+/* One more VM_LOCKED area maps the folio. The count lives in the list words, valid while FRAME_MLOCKED is set. */
+static inline void rmap_mlock(struct cpu *c, struct frame *head)
+{
+	int64_t nr = (int64_t)frame_nr_pages(head);
+
+	frame_touch(c, head, TOUCH_ATOMIC);
+	if (head->flags & FRAME_MLOCKED) {
+		__atomic_add_fetch(&head->mlocked.count, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	head->mlocked.count = 1;
+	frame_set(head, FRAME_MLOCKED);
+	vmstat_add(c, VM_nr_mlock, nr);
+	vmstat_add(c, VM_unevictable_pgs_mlocked, nr);
+}
+
+static inline void rmap_munlock(struct cpu *c, struct frame *head)
+{
+	int64_t nr = (int64_t)frame_nr_pages(head);
+
+	if (!(head->flags & FRAME_MLOCKED))
+		return;
+	frame_touch(c, head, TOUCH_ATOMIC);
+	if (__atomic_sub_fetch(&head->mlocked.count, 1, __ATOMIC_RELAXED))
+		return;
+	list_init(&head->lru);
+	frame_clear(head, FRAME_MLOCKED);
+	vmstat_add(c, VM_nr_mlock, -nr);
+	vmstat_add(c, VM_unevictable_pgs_munlocked, nr);
+}
+
+/* A PTE maps `page` from now on. */
+static inline void rmap_add_pte(struct cpu *c, struct frame *head, struct frame *page)
+{
+	frame_touch(c, page, TOUCH_ATOMIC);
+	if (__atomic_add_fetch(&page->mapcount, 1, __ATOMIC_RELAXED))
+		return;
+	if (head->flags & FRAME_HEAD) {
+		frame_touch(c, head, TOUCH_ATOMIC);
+		if (__atomic_add_fetch(&head->nr_pages_mapped, 1, __ATOMIC_RELAXED) >= FOLIO_ENTIRELY_MAPPED)
+			return;
+	}
+	vmstat_inc(c, head->flags & FRAME_ANON ? VM_nr_anon_pages : VM_nr_mapped);
+}
+
+/* Parts of a huge page are not mapped by anybody any more: reclaim could split it and free them. */
+static inline void rmap_partially_mapped(struct cpu *c, struct frame *head)
+{
+	if (head->flags & FRAME_PARTIALLY_MAPPED)
+		return;
+	frame_set(head, FRAME_PARTIALLY_MAPPED);
+	vmstat_inc(c, VM_thp_deferred_split_page);
+}
+
+/* A PTE of an area with `vm_flags` no longer maps `page`. */
+static inline void rmap_remove_pte(struct cpu *c, struct frame *head, struct frame *page, uint64_t vm_flags)
+{
+	frame_touch(c, page, TOUCH_ATOMIC);
+	if (__atomic_sub_fetch(&page->mapcount, 1, __ATOMIC_RELAXED) < 0) {
+		int mapped = 0;
+
+		if (head->flags & FRAME_HEAD) {
+			frame_touch(c, head, TOUCH_ATOMIC);
+			mapped = __atomic_sub_fetch(&head->nr_pages_mapped, 1, __ATOMIC_RELAXED);
+			if (mapped && mapped < FOLIO_ENTIRELY_MAPPED)
+				rmap_partially_mapped(c, head);
+		}
+		if (mapped < FOLIO_ENTIRELY_MAPPED)
+			vmstat_add(c, head->flags & FRAME_ANON ? VM_nr_anon_pages : VM_nr_mapped, -1);
+	}
+	if ((vm_flags & VM_LOCKED) && !(head->flags & FRAME_HEAD))
+		rmap_munlock(c, head);
+}
+
+/* A PMD maps the whole folio from now on. */
+static inline void rmap_add_pmd(struct cpu *c, struct frame *head)
+{
+	frame_touch(c, head, TOUCH_ATOMIC);
+	if (__atomic_add_fetch(&head->entire_mapcount, 1, __ATOMIC_RELAXED))
+		return;
+	int mapped = __atomic_fetch_add(&head->nr_pages_mapped, FOLIO_ENTIRELY_MAPPED, __ATOMIC_RELAXED);
+
+	vmstat_inc(c, VM_nr_anon_transparent_hugepages);
+	vmstat_add(c, VM_nr_anon_pages, (int64_t)HPAGE_PMD_NR - mapped);
+}
+
+static inline void rmap_remove_pmd(struct cpu *c, struct frame *head, uint64_t vm_flags)
+{
+	frame_touch(c, head, TOUCH_ATOMIC);
+	if (__atomic_sub_fetch(&head->entire_mapcount, 1, __ATOMIC_RELAXED) < 0) {
+		int mapped = __atomic_sub_fetch(&head->nr_pages_mapped, FOLIO_ENTIRELY_MAPPED, __ATOMIC_RELAXED);
+
+		vmstat_add(c, VM_nr_anon_transparent_hugepages, -1);
+		vmstat_add(c, VM_nr_anon_pages, mapped - (int64_t)HPAGE_PMD_NR);
+		if (mapped && mapped < (int)HPAGE_PMD_NR)
+			rmap_partially_mapped(c, head);
+	}
+	if (vm_flags & VM_LOCKED)
+		rmap_munlock(c, head);
+}
+
+#endif

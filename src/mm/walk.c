@@ -1,0 +1,188 @@
+/*
+ * The walker: from an address to its entries, over a range, and over everything.
+ *
+ * Upper levels are read without a lock: a table is only freed under mmap_lock for writing, which whoever walks holds at least for
+ * reading. Every level's entry is charged as the load that it is; loops charge each cache line of entries once.
+ */
+#include "mm/pagetable.h"
+
+#include "base/errno.h"
+#include "mm/fault.h"
+#include "mm/walk_int.h"
+
+ATTR_NOINLINE struct frame *pt_pmd_table(struct cpu *c, struct mm *mm, vaddr_t va, vaddr_t *ret_next)
+{
+	enum machine_path prev = machine_work(c, PATH_WALK, 1);
+	struct frame *t = frame_of(c->m, mm->pgd);
+
+	for (unsigned shift = PGDIR_SHIFT; shift > PMD_SHIFT; shift -= 9) {
+		struct pt_ref r = pt_ref_at(c, t, va, shift);
+		pte_t e = pte_read(c, &r);
+
+		if (!pmd_table(e)) {
+			*ret_next = ALIGN_DOWN(va, 1ULL << shift) + (1ULL << shift);
+			t = NULL;
+			break;
+		}
+		t = frame_of(c->m, pte_pfn(e));
+	}
+	machine_path(c, prev);
+	return t;
+}
+
+ATTR_NOINLINE int pt_pmd(struct cpu *c, struct mm *mm, vaddr_t va, bool alloc, struct pt_ref *ret)
+{
+	enum machine_path prev = machine_work(c, PATH_WALK, 1);
+	struct frame *t = frame_of(c->m, mm->pgd);
+	int rc = 0;
+
+	for (unsigned shift = PGDIR_SHIFT; shift > PMD_SHIFT; shift -= 9) {
+		struct pt_ref r = pt_ref_at(c, t, va, shift);
+		pte_t e = pte_read(c, &r);
+
+		if (!pmd_table(e)) {
+			rc = alloc ? pt_alloc(c, mm, &r, &mm->ptl, &e) : -ENOENT;
+			machine_path(c, PATH_WALK);
+			if (rc)
+				break;
+		}
+		t = frame_of(c->m, pte_pfn(e));
+	}
+	if (!rc)
+		*ret = pt_ref_at(c, t, va, PMD_SHIFT);
+	machine_path(c, prev);
+	return rc;
+}
+
+ATTR_NOINLINE int pt_pte(struct cpu *c, struct mm *mm, const struct pt_ref *pmd, vaddr_t va, bool alloc, struct pt_ref *ret)
+{
+	pte_t e = pte_read(c, pmd);
+
+	if (!e) {
+		enum machine_path prev = machine_work(c, PATH_WALK, 0);
+		int rc = alloc ? pt_alloc(c, mm, pmd, &pmd->table->ptl, &e) : -ENOENT;
+
+		machine_path(c, prev);
+		if (rc)
+			return rc;
+	}
+	if (!pmd_table(e))
+		return -EISDIR;
+	*ret = pt_ref_at(c, frame_of(c->m, pte_pfn(e)), va, PAGE_SHIFT);
+	return 0;
+}
+
+bool pt_lookup(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *ret_shift, vaddr_t *ret_next)
+{
+	struct frame *t = pt_pmd_table(c, mm, va, ret_next);
+
+	if (!t)
+		return false;
+	struct pt_ref r = pt_ref_at(c, t, va, PMD_SHIFT);
+
+	*ret = pte_read(c, &r);
+	*ret_shift = PMD_SHIFT;
+	*ret_next = ALIGN_DOWN(va, PMD_SIZE) + PMD_SIZE;
+	if (!pmd_table(*ret))
+		return pmd_huge(*ret);
+	r = pt_ref_at(c, frame_of(c->m, pte_pfn(*ret)), va, PAGE_SHIFT);
+	*ret = pte_read(c, &r);
+	*ret_shift = PAGE_SHIFT;
+	*ret_next = ALIGN_DOWN(va, PAGE_SIZE) + PAGE_SIZE;
+	return pte_present(*ret);
+}
+
+/* The entries of one PTE table for [start, end). */
+static void range_ptes(struct pt_range *w, struct frame *table, vaddr_t start, vaddr_t end)
+{
+	struct cpu *c = w->c;
+	struct pt_ref r = pt_ref_at(c, table, start, PAGE_SHIFT);
+
+	pt_lock(c, table);
+	for (vaddr_t va = start; va < end; va += PAGE_SIZE, pt_ref_next(&r)) {
+		pt_touch_line(c, &r, va == start);
+		if (!pte_peek(&r) || !w->pte(w, &r, va))
+			continue;
+		pt_unlock(c, table);
+		w->relax(w);
+		pt_lock(c, table);
+	}
+	pt_unlock(c, table);
+}
+
+/* A huge entry was seen. true: it has been dealt with; false: it is a table by now, or nothing. */
+static bool range_huge(struct pt_range *w, const struct pt_ref *pmd, vaddr_t start, vaddr_t end)
+{
+	struct cpu *c = w->c;
+
+	if (end - start < PMD_SIZE) {
+		thp_split_pmd(c, w->v, pmd, start);
+		return false;
+	}
+	pt_lock(c, pmd->table);
+	bool huge = pmd_huge(pte_peek(pmd));
+	bool relax = huge && w->huge(w, pmd, start);
+
+	pt_unlock(c, pmd->table);
+	if (relax)
+		w->relax(w);
+	return huge;
+}
+
+void pt_for_range(struct pt_range *w, vaddr_t start, vaddr_t end)
+{
+	struct cpu *c = w->c;
+	struct frame *table = NULL;
+	struct pt_ref pmd = { .pa = 0 };
+
+	for (vaddr_t va = start, next; va < end; va = next) {
+		bool first = !table || IS_ALIGNED(va, PUD_SIZE);
+
+		if (first) {
+			table = pt_pmd_table(c, w->v->mm, va, &next);
+			if (!table)
+				continue;
+			pmd = pt_ref_at(c, table, va, PMD_SHIFT);
+		} else {
+			pt_ref_next(&pmd);
+		}
+		next = MIN(ALIGN_DOWN(va, PMD_SIZE) + PMD_SIZE, end);
+		pt_touch_line(c, &pmd, first);
+		pte_t e = pte_peek(&pmd);
+
+		if (pmd_huge(e)) {
+			if (range_huge(w, &pmd, va, next))
+				continue;
+			e = pte_read(c, &pmd);
+		}
+		if (pmd_table(e))
+			range_ptes(w, frame_of(c->m, pte_pfn(e)), va, next);
+	}
+}
+
+static void visit_level(const struct mm *mm, const struct pt_visitor *v, struct frame *t, unsigned shift, vaddr_t base)
+{
+	const struct machine *m = mm->q->m;
+	const pte_t *e = machine_ptr(m, pfn_to_paddr(frame_pfn(m, t)));
+	uint64_t nr = 0;
+
+	for (unsigned i = 0; i < PT_ENTRIES; i++) {
+		vaddr_t va = base + ((vaddr_t)i << shift);
+
+		if (!e[i])
+			continue;
+		nr++;
+		if (shift > PAGE_SHIFT && pmd_table(e[i]))
+			visit_level(mm, v, frame_of(m, pte_pfn(e[i])), shift - 9, va);
+		else
+			v->leaf(v->arg, va, e[i], shift);
+	}
+	v->table(v->arg, t, shift, nr, false);
+	for (uint64_t p = shift == PMD_SHIFT ? t->priv : 0; p; p = frame_of(m, pfn(p))->priv)
+		v->table(v->arg, frame_of(m, pfn(p)), PAGE_SHIFT, 0, true);
+}
+
+void pt_visit(const struct mm *mm, const struct pt_visitor *v)
+{
+	visit_level(mm, v, frame_of(mm->q->m, mm->pgd), PGDIR_SHIFT, 0);
+}
