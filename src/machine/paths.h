@@ -35,8 +35,12 @@
 	PATH(BUDDY_ALLOC, "page alloc: buddy", "buddy_alloc,buddy_expand")                          \
 	PATH(BUDDY_FREE, "page free: buddy", "buddy_free")                                          \
 	PATH(PREP_COMPOUND, "page alloc: compound tails", "frame_prep_compound")                    \
+	PATH(CLEAR_COMPOUND, "page free: compound tails", "frame_clear_compound")                   \
 	PATH(SLAB_ALLOC, "slab alloc", "slab_alloc")                                                \
 	PATH(SLAB_FREE, "slab free", "slab_free")                                                   \
+	PATH(FILE_LOOKUP, "page cache: lookup", "file_lookup")                                      \
+	PATH(FILE_ADD, "page cache: add a page", "file_add,radix_insert")                           \
+	PATH(FILE_REMOVE, "page cache: remove a page", "file_remove")                               \
 	/* address spaces */                                                                        \
 	PATH(VMA_FIND, "areas: lookup", "vma_find")                                                 \
 	PATH(VMA_INSERT, "areas: insert, split, merge", "vma_insert,vma_erase,vma_merge,vma_split") \

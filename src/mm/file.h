@@ -1,12 +1,20 @@
 /*
  * A file: an object with a page cache and no bytes of its own. Frames are "read from nowhere but counted".
- * Radix tree of frames by page index. Guarded by file->lock (rank FILE).
+ * Radix tree of frames by page index (radix.c). Additions and removals under file->lock (rank FILE); lookups take no lock, as in
+ * Linux: a node lives as long as its file, and a frame's reference is taken only from above zero and then checked again.
  * A page-cache frame's tag on first read is file_tag(file, index), so that contents can be checked.
+ *
+ * Invariants
+ *  C1 A cached frame has FRAME_FILE, file and index set and one reference of the cache's; nr_pages counts them.
+ *  C2 nr_file_pages is the sum of nr_pages over all files, nr_shmem that over memory-backed ones.
+ *  C3 No page at or beyond the end of the file is cached.
  */
 #ifndef QUIRE_MM_FILE_H
 #define QUIRE_MM_FILE_H
 
 #include "mm/frame.h"
+
+struct radix_node;
 
 struct mfile {
 	struct mlock lock;
@@ -17,12 +25,13 @@ struct mfile {
 	uint64_t size;           /* bytes: access beyond the last page is SIGBUS */
 	bool shmem;              /* memory-backed: tmpfs, memfd, MAP_SHARED|MAP_ANONYMOUS: pages are zero at first */
 	uint64_t nr_pages;       /* cached */
-	void *root;              /* radix tree, private to file.c */
-	unsigned height;
-	uint64_t ra_next;        /* readahead state, private */
+	struct radix_node *root; /* see radix.h */
+	/* readahead, private to file.c: where the next window starts, its last size in pages, the page whose use starts it early */
+	uint64_t ra_next, ra_size, ra_mark;
+	uint64_t writes;         /* how many writes so far: contents tags of written pages */
 };
 
-/* A new file with one reference. -ENOMEM. */
+/* A new file with one reference. id 0: a unique one. -ENOMEM. */
 int file_create(struct cpu *c, struct quire *q, uint64_t id, uint64_t size, bool shmem, struct mfile **ret);
 static inline void file_get(struct mfile *f)
 {
@@ -35,14 +44,16 @@ void file_put(struct cpu *c, struct mfile *f);
  * -ENOMEM, or -ENXIO beyond the end of file.
  */
 int file_get_page(struct cpu *c, struct mfile *f, uint64_t index, struct frame **ret, bool *ret_major);
-/* Only if cached, with a reference; NULL otherwise. */
+/* Only if cached, with a reference; NULL otherwise. Takes no lock. */
 struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index);
 void file_set_size(struct cpu *c, struct mfile *f, uint64_t size); /* truncation drops cached pages beyond; mappings must be gone */
 uint64_t file_tag(const struct mfile *f, uint64_t index);
 /*
  * read(2)/write(2) on a regular file: page cache side only (brings pages in, charges their lines, dirties them).
- * The user side is mm_copy_user.
+ * The user side is mm_copy_user. A read ends at the end of the file, a write moves it. 0, -ENOMEM, or -EINVAL (offset + len overflows).
  */
 int file_rw(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t len, bool write);
+/* C1 to C3 of all files. 0 or -EINVAL with q->err set. */
+int file_validate(struct quire *q);
 
 #endif

@@ -44,7 +44,7 @@
 
 #define FOLIO_ENTIRELY_MAPPED (1 << 23) /* in nr_pages_mapped, so that one atomic tells both */
 
-#define FRAME_ORDER_SHIFT 32 /* 8 bits */
+#define FRAME_ORDER_SHIFT 32 /* 8 bits: of the block, on its first frame (buddy, per-CPU list or allocation, compound or not) */
 #define FRAME_ZONE_SHIFT 40  /* 4 bits */
 #define FRAME_NID_SHIFT 44   /* 8 bits */
 #define FRAME_MT_SHIFT 52    /* 4 bits: migrate type while free */
@@ -141,6 +141,8 @@ static inline int frame_refcount(const struct frame *head)
 
 /* These charge an atomic on the descriptor's line. `head` must be a head or an order-0 frame. */
 void frame_get(struct cpu *c, struct frame *head);
+/* Only if there is a reference already: for lookups that hold nothing. */
+bool frame_tryget(struct cpu *c, struct frame *head);
 /* Drop a reference; the last one frees the folio to the allocator. */
 void frame_put(struct cpu *c, struct frame *head);
 

@@ -40,6 +40,8 @@ struct knob {
 	enum knob_type type;
 	size_t offset, size;         /* in struct knobs */
 	uint64_t def, min, max;      /* KNOB_INT; for the others def only */
+	bool zero_ok;                /* KNOB_INT: 0 is allowed even though it is below min */
+	bool pow2;                   /* KNOB_INT: rounded down to a power of two, as Linux does for this one */
 	const char *const *choices;  /* KNOB_ENUM: NULL-terminated, index is the value */
 	const char *unit;            /* "bytes", "kB", "pages", "" */
 	const char *help;            /* one line */

@@ -1,5 +1,5 @@
 /*
- * Slab allocator for the engine's own objects (mm, vma, file, ...), carved from frames so that they are accounted as memory
+ * Slab allocator (slab.c) for the engine's own objects (mm, vma, file, ...), carved from frames so that they are accounted as memory
  * and have modelled addresses (rule 1). One cache a type; a slab is one or more frames; free objects are linked through
  * their first word. Guarded by the cache's lock; per-CPU magazines in front of it.
  */
@@ -16,8 +16,10 @@ struct slab_cache {
 	uint32_t magazine; /* objects a CPU keeps */
 	unsigned id;
 	struct mlock lock;
-	struct list_head partial, full;
-	uint64_t nr_objects, nr_slabs;
+	struct list_head partial, full; /* slabs with and without free objects */
+	uint64_t nr_partial;
+	uint64_t nr_objects; /* handed out: in use or in a magazine */
+	uint64_t nr_slabs;
 };
 
 enum slab_id { SLAB_MM, SLAB_VMA, SLAB_FILE, SLAB_RADIX, NR_SLABS };
@@ -26,6 +28,9 @@ int slab_boot(struct cpu *c, struct quire *q);
 /* Zeroed object, or NULL when out of memory. */
 void *slab_alloc(struct cpu *c, enum slab_id id);
 void slab_free(struct cpu *c, enum slab_id id, void *obj);
+/* Give this CPU's magazines back (shutdown, tests). */
+void slab_drain(struct cpu *c);
+/* Lists, counts, free objects, magazines. 0 or -EINVAL with q->err set. */
 int slab_validate(struct quire *q);
 
 #endif

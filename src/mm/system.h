@@ -17,17 +17,19 @@
 #define PERCPU_CTX_SLOTS 6 /* address-space contexts a CPU keeps apart, as Linux on x86 */
 
 struct pcp_list {
+	uint32_t high, batch; /* frames */
+	uint32_t total;       /* frames on all lists */
+	uint32_t count[NR_MIGRATE_TYPES][2]; /* blocks by list */
+	paddr_t pa;           /* modelled address of this structure */
 	struct list_head list[NR_MIGRATE_TYPES][2]; /* order 0, order 9 */
-	uint32_t count[NR_MIGRATE_TYPES][2];
-	uint32_t high, batch;
-	paddr_t pa;
-};
+} __attribute__((aligned(64)));
 
 struct ctx_slot {
 	uint32_t ctx;
 	uint64_t tlb_gen;
 };
 
+/* A CPU's own area, in memory of the CPU's node where there is some. Only its CPU writes it. */
 struct percpu {
 	struct vmstat_cpu vmstat;
 	struct pcp_list *pcp; /* [nr_nodes * NR_ZONES] */
@@ -65,7 +67,7 @@ struct quire {
 	struct frame *huge_zero; /* NULL until first needed; kept afterwards */
 
 	struct hist fault_ns[NR_FAULT_KINDS]; /* latency by kind, exception entry and exit included */
-	char *boot_mem;           /* host memory of boot-time structures */
+	char *boot_mem;           /* host address of the first boot-time structure: this one, in a reserved frame of node 0 */
 	char err[200];            /* detail of the last error or failed validation */
 };
 

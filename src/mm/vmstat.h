@@ -8,6 +8,7 @@
 #include "machine/machine.h"
 
 #define VM_EVENTS(E)                                                                               \
+	E(pgpgin) /* KiB */                                                                         \
 	E(pgalloc_dma32)                                                                            \
 	E(pgalloc_normal)                                                                           \
 	E(pgalloc_movable)                                                                          \
@@ -50,6 +51,7 @@
 	E(quire_fault_oom)                                                                          \
 	E(quire_pages_cleared)                                                                      \
 	E(quire_pages_copied)                                                                       \
+	E(quire_file_readahead_pages)                                                               \
 	E(quire_fork)                                                                               \
 	E(quire_mmap_lock_write)
 

@@ -1,6 +1,9 @@
 /*
- * Nodes, zones, and the page allocator's interface: memmap.c (boot, deferred sections), buddy.c, pcp.c, page_alloc.c (policy).
- * Zone fields are guarded by zone->lock except where atomic is said.
+ * Nodes, zones, and the page allocator's interface: memmap.c (boot, deferred sections), zone.c (watermarks), buddy.c, pcp.c,
+ * page_alloc.c (policy), memory_validate.c.
+ *
+ * Zone fields, by key letter: c = constant after boot, z = guarded by zone->lock, a = written under zone->lock, read atomically
+ * without it. The three groups lie on different cache lines, as in Linux, so that reading limits does not bounce the lock.
  */
 #ifndef QUIRE_MM_ZONE_H
 #define QUIRE_MM_ZONE_H
@@ -35,17 +38,20 @@ struct free_area {
 };
 
 struct zone {
-	struct mlock lock;
-	int nid;
-	enum zone_type type;
-	uint64_t start_pfn, end_pfn;
-	uint64_t managed;       /* frames given to the allocator, deferred ones included */
-	uint64_t free_pages;    /* in free lists and in deferred sections; per-CPU lists not included. Atomic. */
-	uint64_t deferred_pfn;  /* first frame whose section is not yet materialised; end_pfn when all are */
-	uint64_t watermark[NR_WMARK];
-	struct free_area free_area[MAX_ORDER + 1];
-	uint8_t *pageblock_mt;  /* migrate type by pageblock from start_pfn, in kernel memory of the machine */
-	struct mlock *pad;
+	int nid;                /* c */
+	enum zone_type type;    /* c */
+	uint64_t start_pfn, end_pfn; /* c: start is the first frame of a section; end may be ragged */
+	uint64_t first_pfn;     /* c: frames below belong to the boot (kernel image, descriptors, boot-time structures) */
+	uint64_t managed;       /* c: frames given to the allocator, deferred ones included: end_pfn - first_pfn */
+	uint64_t watermark[NR_WMARK];      /* c */
+	uint64_t lowmem_reserve[NR_ZONES]; /* c: frames kept back from requests that could use the higher zone [i] */
+	uint8_t *pageblock_mt;  /* z: migrate type by pageblock from start_pfn, in kernel memory of the machine */
+
+	struct mlock lock __attribute__((aligned(64)));
+	uint64_t deferred_pfn;  /* z: first frame whose section is not yet materialised; end_pfn when all are */
+	struct free_area free_area[MAX_ORDER + 1]; /* z */
+
+	uint64_t free_pages __attribute__((aligned(64))); /* a: in free lists and deferred sections; per-CPU lists not included */
 };
 
 struct node {
@@ -53,6 +59,7 @@ struct node {
 	struct zone zones[NR_ZONES];
 	int fallback[MACHINE_MAX_NODES]; /* nodes by distance, itself first */
 	unsigned nr_fallback;
+	paddr_t boot_next, boot_limit;   /* memmap.c: where this node's next boot-time structure goes, only while booting */
 };
 
 struct alloc_req {
@@ -64,15 +71,21 @@ struct alloc_req {
 /*
  * Allocate 2^order frames; refcount 1; compound when GFP_COMP and order > 0. NULL when there is none (the caller
  * reports -ENOMEM or falls back). Takes the zone lock (rank ZONE); never sleeps in this step.
+ * frame_order() of the first frame is the allocation's order, compound or not; mapcounts are -1, everything else is 0, and node and
+ * zone are set in each frame. With GFP_ZERO a user page (GFP_MOVABLE) is counted in quire_pages_cleared here, nowhere else.
  */
 struct frame *page_alloc(struct cpu *c, const struct alloc_req *req);
 /* Free a block whose refcount has reached 0 (frame_put does this). order must be that of the allocation. */
 void page_free(struct cpu *c, struct frame *f, unsigned order);
-/* Give a CPU's per-CPU lists back to the buddy lists (tests, exact accounting). */
+/* Give this CPU's per-CPU lists back to the buddy lists (shutdown, tests, the last try before an allocation fails). */
 void pcp_drain(struct cpu *c);
 
-/* Boot and shutdown (memmap.c, page_alloc.c). 0 or negative errno. */
+/*
+ * Boot and shutdown (memmap.c). q->nodes has been carved, everything in it is zero. 0, or -EINVAL/-ENOMEM with q->err set.
+ * memory_shutdown leaves the machine's memory map as it was found, all zero; nothing may be allocated any more.
+ */
 int memory_boot(struct cpu *c, struct quire *q);
+void memory_shutdown(struct quire *q);
 /* Whole-allocator check: F1, counts, no overlaps. 0 or -EINVAL with q->err set. */
 int memory_validate(struct quire *q);
 

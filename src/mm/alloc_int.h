@@ -1,0 +1,84 @@
+/*
+ * What the files of the page allocator share: memmap.c, zone.c, buddy.c, pcp.c, page_alloc.c, frame.c, memory_validate.c.
+ */
+#ifndef QUIRE_MM_ALLOC_INT_H
+#define QUIRE_MM_ALLOC_INT_H
+
+#include "mm/system.h"
+
+#define KERNEL_IMAGE_BYTES (16ULL << 20) /* kernel image and its own page tables, at the start of node 0 */
+#define PAGEBLOCK_FRAMES (1ULL << PAGEBLOCK_ORDER)
+#define MAX_ORDER_FRAMES (1ULL << MAX_ORDER)
+
+/* The bits of the flags word that stay with a frame for good. */
+#define FRAME_PLACE_MASK ((0xfULL << FRAME_ZONE_SHIFT) | (0xffULL << FRAME_NID_SHIFT))
+
+static inline uint64_t zone_place(const struct zone *z)
+{
+	return ((uint64_t)z->type << FRAME_ZONE_SHIFT) | ((uint64_t)z->nid << FRAME_NID_SHIFT);
+}
+
+static inline struct zone *frame_zone_of(const struct quire *q, const struct frame *f)
+{
+	return &q->nodes[frame_nid(f)].zones[frame_zone(f)];
+}
+
+static inline enum migrate_type frame_mt(const struct frame *f)
+{
+	return (enum migrate_type)((f->flags >> FRAME_MT_SHIFT) & 0xf);
+}
+
+static inline enum migrate_type gfp_migrate_type(unsigned gfp)
+{
+	return gfp & GFP_MOVABLE ? MIGRATE_MOVABLE : gfp & GFP_RECLAIMABLE ? MIGRATE_RECLAIMABLE : MIGRATE_UNMOVABLE;
+}
+
+static inline uint8_t *pageblock_of(const struct zone *z, uint64_t pfn_v)
+{
+	return z->pageblock_mt + ((pfn_v - z->start_pfn) >> PAGEBLOCK_ORDER);
+}
+
+/* ---- memmap.c ---- */
+/* A boot-time structure of nid's memory (node 0's where nid has none left), zeroed; NULL: no room. align a power of two. */
+void *boot_carve(struct quire *q, int nid, size_t size, size_t align);
+/* Modelled address at which boot-time structures of a node must end. */
+paddr_t node_boot_limit(const struct machine_node *mn);
+/* Write the descriptors of the zone's next deferred section and put it on the free lists. z->lock held. False: none left. */
+bool memmap_materialise(struct quire *q, struct zone *z);
+/* Charge a write to the structure that a list link lies in: a frame's descriptor or a list head in kernel memory. */
+void memmap_touch_link(struct cpu *c, const struct list_head *l);
+
+/* ---- zone.c ---- */
+/* Watermarks and reserves of all zones, sizes of the per-CPU lists; after the zones' extents are known. */
+void zone_setup_watermarks(struct quire *q);
+void pcp_setup(struct quire *q);
+/* Can the zone give a block and stay above the mark? Charges the look. */
+bool zone_watermark_ok(struct cpu *c, struct zone *z, unsigned order, enum zone_watermark mark, enum zone_type highest);
+
+/* ---- frame.c ---- */
+void frame_prep(struct cpu *c, struct frame *f, unsigned order, bool compound);
+/* Checks that the block may be freed and takes away all state but its place. */
+void frame_unprep(struct cpu *c, struct frame *f, unsigned order);
+
+/* ---- buddy.c: z->lock held ---- */
+struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt);
+void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
+/* Put a block on a free list, uncharged (boot). */
+void buddy_seed(struct quire *q, struct zone *z, uint64_t pfn_v, unsigned order, enum migrate_type mt);
+
+/* ---- pcp.c ---- */
+/* Which of a per-CPU list's two orders, or -1: not kept there. */
+static inline int pcp_index(unsigned order)
+{
+	return order == 0 ? 0 : order == HPAGE_PMD_ORDER ? 1 : -1;
+}
+
+static inline unsigned pcp_order(int index)
+{
+	return index ? HPAGE_PMD_ORDER : 0;
+}
+
+struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt);
+void pcp_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * The buddy allocator of one zone: blocks of 2^0 to 2^10 frames, on free lists by order and migrate type.
+ *
+ * Invariants (all under zone->lock; memory_validate checks them)
+ *  A1 A free block's first frame has FRAME_BUDDY, its order and the migrate type of the list it is on; no frame inside it has.
+ *  A2 A block is aligned to its size and lies within [first_pfn, deferred_pfn).
+ *  A3 No two free buddies of one order below MAX_ORDER exist: they would have been merged.
+ *  A4 free_pages is the sum of the blocks and the deferred frames.
+ * A pageblock (2 MiB) has a migrate type: freed blocks go to that type's lists, so that movable and unmovable frames do not mix. A type
+ * that has run out steals from another, the largest block first, since then the fewest pageblocks become mixed. Deferred sections
+ * are movable blocks of the largest order that are written just in time.
+ */
+#include "base/assert.h"
+#include "mm/alloc_int.h"
+
+static paddr_t area_pa(const struct cpu *c, const struct zone *z, unsigned order)
+{
+	return machine_pa(c->m, &z->free_area[order]);
+}
+
+static uint64_t buddy_flags(const struct zone *z, unsigned order, enum migrate_type mt)
+{
+	return zone_place(z) | FRAME_BUDDY | ((uint64_t)order << FRAME_ORDER_SHIFT) | ((uint64_t)mt << FRAME_MT_SHIFT);
+}
+
+void buddy_seed(struct quire *q, struct zone *z, uint64_t pfn_v, unsigned order, enum migrate_type mt)
+{
+	struct frame *f = frame_of(q->m, pfn(pfn_v));
+
+	f->flags = buddy_flags(z, order, mt);
+	list_add_tail(&f->lru, &z->free_area[order].list[mt]);
+	z->free_area[order].nr_free++;
+}
+
+static void area_add(struct cpu *c, struct zone *z, struct frame *f, unsigned order, enum migrate_type mt)
+{
+	struct free_area *a = &z->free_area[order];
+
+	f->flags = buddy_flags(z, order, mt);
+	list_add(&f->lru, &a->list[mt]);
+	a->nr_free++;
+	frame_touch(c, f, TOUCH_WRITE);
+	memmap_touch_link(c, f->lru.next);
+	machine_touch(c, area_pa(c, z, order), sizeof(*a), TOUCH_WRITE);
+}
+
+static void area_del(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
+{
+	struct free_area *a = &z->free_area[order];
+	const struct list_head *prev = f->lru.prev, *next = f->lru.next;
+
+	list_del(&f->lru);
+	f->flags = zone_place(z);
+	a->nr_free--;
+	frame_touch(c, f, TOUCH_WRITE);
+	memmap_touch_link(c, prev);
+	memmap_touch_link(c, next);
+	machine_touch(c, area_pa(c, z, order), sizeof(*a), TOUCH_WRITE);
+}
+
+/* Give back what is too much of a block: its upper half, then the upper half of the rest, down to the order wanted. */
+static void buddy_expand(struct cpu *c, struct zone *z, struct frame *f, unsigned high, unsigned low, enum migrate_type mt)
+{
+	while (high > low) {
+		high--;
+		area_add(c, z, f + (1ULL << high), high, mt);
+	}
+}
+
+/* From the lists of one type, the smallest block that is large enough. */
+static struct frame *buddy_take(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+{
+	for (unsigned o = order; o <= MAX_ORDER; o++) {
+		struct free_area *a = &z->free_area[o];
+
+		machine_touch(c, machine_pa(c->m, &a->list[mt]), sizeof(a->list[mt]), TOUCH_READ);
+		if (list_empty(&a->list[mt]))
+			continue;
+		struct frame *f = list_first_entry(&a->list[mt], struct frame, lru);
+
+		area_del(c, z, f, o);
+		buddy_expand(c, z, f, o, order, mt);
+		return f;
+	}
+	return NULL;
+}
+
+/* Set the type of the pageblocks that a block of at least a pageblock covers. */
+static void pageblocks_retype(struct cpu *c, struct zone *z, uint64_t start, uint64_t frames, enum migrate_type mt)
+{
+	for (uint64_t p = start; p < start + frames; p += PAGEBLOCK_FRAMES) {
+		*pageblock_of(z, p) = (uint8_t)mt;
+		machine_touch(c, machine_pa(c->m, pageblock_of(z, p)), 1, TOUCH_WRITE);
+	}
+}
+
+/*
+ * Make the pageblock around a free block ours: move its free blocks to our lists; where they are at least half of it, frames that are
+ * freed later follow.
+ */
+static void pageblock_claim(struct cpu *c, struct zone *z, uint64_t pfn_v, enum migrate_type mt)
+{
+	uint64_t start = ALIGN_DOWN(pfn_v, PAGEBLOCK_FRAMES), end = MIN(start + PAGEBLOCK_FRAMES, z->deferred_pfn), moved = 0;
+
+	for (uint64_t p = MAX(start, z->first_pfn); p < end;) {
+		struct frame *f = frame_of(c->m, pfn(p));
+		unsigned order = frame_order(f);
+
+		frame_touch(c, f, TOUCH_READ);
+		if (!(f->flags & FRAME_BUDDY)) {
+			p++;
+			continue;
+		}
+		if (frame_mt(f) != mt) {
+			area_del(c, z, f, order);
+			area_add(c, z, f, order, mt);
+		}
+		moved += 1ULL << order;
+		p += 1ULL << order;
+	}
+	if (moved >= PAGEBLOCK_FRAMES / 2)
+		pageblocks_retype(c, z, start, PAGEBLOCK_FRAMES, mt);
+}
+
+/* The type from which to steal a block of this order: unmovable and reclaimable take from each other before they take movable. */
+static int steal_from(struct cpu *c, const struct zone *z, unsigned order, enum migrate_type mt)
+{
+	static const uint8_t others[NR_MIGRATE_TYPES][NR_MIGRATE_TYPES - 1] = {
+		[MIGRATE_UNMOVABLE] = { MIGRATE_RECLAIMABLE, MIGRATE_MOVABLE },
+		[MIGRATE_MOVABLE] = { MIGRATE_RECLAIMABLE, MIGRATE_UNMOVABLE },
+		[MIGRATE_RECLAIMABLE] = { MIGRATE_UNMOVABLE, MIGRATE_MOVABLE },
+	};
+
+	machine_touch(c, area_pa(c, z, order), sizeof(z->free_area[order]), TOUCH_READ);
+	for (unsigned i = 0; i < NR_MIGRATE_TYPES - 1; i++)
+		if (!list_empty(&z->free_area[order].list[others[mt][i]]))
+			return others[mt][i];
+	return -1;
+}
+
+/* One block of another type without its pageblock; what is left of it stays with that type. The smallest that will do. */
+static struct frame *steal_block(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+{
+	for (unsigned o = order; o <= MAX_ORDER; o++) {
+		int from = steal_from(c, z, o, mt);
+
+		if (from >= 0)
+			return buddy_take(c, z, order, (enum migrate_type)from);
+	}
+	return NULL;
+}
+
+static struct frame *buddy_steal(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+{
+	for (unsigned o = MAX_ORDER + 1; o-- > order;) {
+		int from = steal_from(c, z, o, mt);
+
+		if (from < 0)
+			continue;
+		/* Movable frames in a foreign pageblock do no lasting harm: they don't take it over for a small block. */
+		if (mt == MIGRATE_MOVABLE && o < PAGEBLOCK_ORDER / 2)
+			break;
+		struct frame *f = list_first_entry(&z->free_area[o].list[from], struct frame, lru);
+		uint64_t p = frame_pfn(c->m, f).v;
+
+		if (o >= PAGEBLOCK_ORDER) {
+			pageblocks_retype(c, z, p, 1ULL << o, mt);
+			area_del(c, z, f, o);
+			area_add(c, z, f, o, mt);
+		} else {
+			pageblock_claim(c, z, p, mt);
+		}
+		return buddy_take(c, z, order, mt);
+	}
+	return steal_block(c, z, order, mt);
+}
+
+struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+{
+	enum machine_path outer = machine_work(c, PATH_BUDDY_ALLOC, 1);
+	struct frame *f = buddy_take(c, z, order, mt);
+
+	/* Deferred sections come before theft: they are the largest movable blocks there are. */
+	while (!f) {
+		bool scarce = mt == MIGRATE_MOVABLE || list_empty(&z->free_area[MAX_ORDER].list[MIGRATE_MOVABLE]);
+
+		if (!scarce || !memmap_materialise(c->q, z))
+			break;
+		if (mt == MIGRATE_MOVABLE)
+			f = buddy_take(c, z, order, mt);
+	}
+	if (!f)
+		f = buddy_steal(c, z, order, mt);
+	if (f)
+		__atomic_store_n(&z->free_pages, z->free_pages - (1ULL << order), __ATOMIC_RELAXED);
+	machine_path(c, outer);
+	return f;
+}
+
+void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
+{
+	enum machine_path outer = machine_work(c, PATH_BUDDY_FREE, 1);
+	uint64_t p = frame_pfn(c->m, f).v, freed = 1ULL << order;
+	enum migrate_type mt = (enum migrate_type)*pageblock_of(z, p);
+
+	ASSERT_DEBUG(IS_ALIGNED(p, freed) && p >= z->first_pfn && p + freed <= z->deferred_pfn);
+	for (; order < MAX_ORDER; order++) {
+		uint64_t b = p ^ (1ULL << order);
+		struct frame *bf = frame_of(c->m, pfn(b));
+
+		if (b < z->first_pfn || b + (1ULL << order) > z->deferred_pfn)
+			break;
+		frame_touch(c, bf, TOUCH_READ);
+		if (!(bf->flags & FRAME_BUDDY) || frame_order(bf) != order)
+			break;
+		if (order >= PAGEBLOCK_ORDER && frame_mt(bf) != mt)
+			pageblocks_retype(c, z, b, 1ULL << order, mt);
+		area_del(c, z, bf, order);
+		p &= b;
+	}
+	area_add(c, z, frame_of(c->m, pfn(p)), order, mt);
+	__atomic_store_n(&z->free_pages, z->free_pages + freed, __ATOMIC_RELAXED);
+	machine_path(c, outer);
+}

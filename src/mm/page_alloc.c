@@ -1,0 +1,121 @@
+/*
+ * The page allocator's policy: which zone gives a block, and what is counted.
+ *
+ * Nodes are tried by distance from the preferred one, in each the higher zone first (NORMAL before DMA32, whose memory others may need).
+ * A zone is passed over when giving the block would take it to its low watermark; if all were, the round is repeated down to the
+ * min watermark. Nothing goes below that: there is no caller in this system that frees memory by allocating some. A caller that may
+ * reclaim first gives back its CPU's lists and tries again.
+ */
+#include "mm/alloc_int.h"
+
+#include <string.h>
+
+static struct frame *zone_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+{
+	struct frame *f;
+
+	if (pcp_index(order) >= 0)
+		return pcp_alloc(c, z, order, mt);
+	machine_lock(c, &z->lock);
+	f = buddy_alloc(c, z, order, mt);
+	machine_unlock(c, &z->lock);
+	return f;
+}
+
+static struct frame *zonelist_alloc(struct cpu *c, const struct alloc_req *r, int nid, enum zone_watermark mark)
+{
+	const struct node *home = &c->q->nodes[nid];
+	unsigned nr = r->gfp & GFP_THISNODE ? 1 : home->nr_fallback;
+	/* The highest zone that the request may use: only movable pages may go to ZONE_MOVABLE. */
+	int highest = r->gfp & GFP_MOVABLE ? ZONE_MOVABLE : ZONE_NORMAL;
+
+	for (unsigned i = 0; i < nr; i++) {
+		for (int t = highest; t >= 0; t--) {
+			struct zone *z = &c->q->nodes[home->fallback[i]].zones[t];
+			struct frame *f;
+
+			if (!z->managed || !zone_watermark_ok(c, z, r->order, mark, (enum zone_type)highest))
+				continue;
+			f = zone_alloc(c, z, r->order, gfp_migrate_type(r->gfp));
+			if (f)
+				return f;
+		}
+	}
+	return NULL;
+}
+
+/* As zone_statistics: hit where it was wanted, miss and foreign otherwise; local or other as seen from the CPU. */
+static void count_alloc(struct cpu *c, const struct frame *f, unsigned order, int preferred)
+{
+	static const enum vm_counter by_zone[NR_ZONES] = { VM_pgalloc_dma32, VM_pgalloc_normal, VM_pgalloc_movable };
+	int nid = frame_nid(f);
+
+	vmstat_add(c, by_zone[frame_zone(f)], (int64_t)(1ULL << order));
+	if (nid == preferred) {
+		vmstat_inc(c, VM_numa_hit);
+	} else {
+		vmstat_inc(c, VM_numa_miss);
+		vmstat_inc(c, VM_numa_foreign);
+	}
+	vmstat_inc(c, nid == c->nid ? VM_numa_local : VM_numa_other);
+}
+
+/* Kernel frames have bytes that must be zero; the machine is asked in either case, for the price and for the content tag. */
+static int clear_block(struct cpu *c, struct frame *f, const struct alloc_req *r)
+{
+	enum machine_path outer = machine_work(c, PATH_CLEAR_PAGE, 1ULL << r->order);
+	pfn_t first = frame_pfn(c->m, f);
+	int err = 0;
+
+	for (uint64_t i = 0; i < 1ULL << r->order && !err; i++) {
+		pfn_t p = pfn_add(first, i);
+
+		if (!(r->gfp & GFP_MOVABLE))
+			memset(machine_ptr(c->m, pfn_to_paddr(p)), 0, PAGE_SIZE);
+		err = machine_clear_page(c, p);
+		if (!err && r->gfp & GFP_MOVABLE)
+			vmstat_inc(c, VM_quire_pages_cleared);
+	}
+	machine_path(c, outer);
+	return err;
+}
+
+struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
+{
+	int nid = req->nid == NID_NONE ? c->nid : req->nid;
+	struct frame *f;
+
+	if (req->order > MAX_ORDER || nid < 0 || (unsigned)nid >= c->m->nr_nodes || machine_inject(c, INJECT_FRAME_ALLOC))
+		return NULL;
+	f = zonelist_alloc(c, req, nid, WMARK_LOW);
+	if (!f)
+		f = zonelist_alloc(c, req, nid, WMARK_MIN);
+	if (!f && req->gfp & GFP_DIRECT_RECLAIM) {
+		pcp_drain(c);
+		f = zonelist_alloc(c, req, nid, WMARK_MIN);
+	}
+	if (!f)
+		return NULL;
+	count_alloc(c, f, req->order, nid);
+	frame_prep(c, f, req->order, req->gfp & GFP_COMP);
+	if (req->gfp & GFP_ZERO && clear_block(c, f, req)) {
+		frame_put(c, f);
+		return NULL;
+	}
+	return f;
+}
+
+void page_free(struct cpu *c, struct frame *f, unsigned order)
+{
+	struct zone *z = frame_zone_of(c->q, f);
+
+	frame_unprep(c, f, order);
+	vmstat_add(c, VM_pgfree, (int64_t)(1ULL << order));
+	if (pcp_index(order) >= 0) {
+		pcp_free(c, z, f, order);
+		return;
+	}
+	machine_lock(c, &z->lock);
+	buddy_free(c, z, f, order);
+	machine_unlock(c, &z->lock);
+}

@@ -1,0 +1,169 @@
+/*
+ * Per-CPU lists in front of the buddy lists: a CPU takes and gives frames of order 0 and huge pages of order 9 without the zone lock.
+ * Only its own CPU touches a list, and not across a sleep, so it needs no lock. Frames on it have FRAME_PCP and are not in free_pages.
+ *
+ * Sizes as Linux has them (5.14 to 6.6, fixed; later ones also adapt between these and a higher mark):
+ *  batch = 2^floor(log2(1.5 * b)) - 1 where b = min(managed / 1024, 256) / 4, at least 1: 63 frames in any zone of 1 GiB or more
+ *  high  = low watermark / CPUs of the node (all CPUs where it has none), or managed / vm.percpu_pagelist_high_fraction / CPUs where that
+ *          is set; at least 4 * batch
+ * An empty list takes `batch` frames at once (of huge pages: 2); beyond high, `batch` frames go back, from the list just freed to first.
+ */
+#include "mm/alloc_int.h"
+
+static struct pcp_list *pcp_of(const struct cpu *c, const struct zone *z)
+{
+	return &c->pc->pcp[(unsigned)z->nid * NR_ZONES + z->type];
+}
+
+static uint32_t pcp_batch(uint64_t managed)
+{
+	uint64_t b = MIN(managed / 1024, 256ULL) / 4;
+
+	if (b < 1)
+		b = 1;
+	b += b / 2;
+	b = (1ULL << (63 - __builtin_clzll(b))) - 1;
+	return (uint32_t)MAX(b, 1ULL);
+}
+
+static uint32_t pcp_high(const struct quire *q, const struct zone *z, uint32_t batch)
+{
+	uint32_t cpus = q->m->nodes[z->nid].nr_cpus, fraction = q->knobs.percpu_pagelist_high_fraction;
+	uint64_t total = fraction ? z->managed / fraction : z->watermark[WMARK_LOW];
+
+	return (uint32_t)MIN(MAX(total / (cpus ? cpus : q->m->nr_cpus), 4ULL * batch), (uint64_t)UINT32_MAX / 2);
+}
+
+void pcp_setup(struct quire *q)
+{
+	for (unsigned i = 0; i < q->m->nr_nodes * NR_ZONES; i++) {
+		const struct zone *z = &q->nodes[i / NR_ZONES].zones[i % NR_ZONES];
+		uint32_t batch = pcp_batch(z->managed), high = pcp_high(q, z, batch);
+
+		if (!z->managed)
+			continue;
+		for (unsigned cpu = 0; cpu < q->m->nr_cpus; cpu++) {
+			struct pcp_list *p = &q->percpu[cpu]->pcp[i];
+
+			p->batch = batch;
+			p->high = high;
+			p->pa = machine_pa(q->m, p);
+			for (unsigned mt = 0; mt < NR_MIGRATE_TYPES; mt++)
+				for (unsigned o = 0; o < 2; o++)
+					list_init(&p->list[mt][o]);
+		}
+	}
+}
+
+static void pcp_push(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt, int idx, bool tail)
+{
+	f->flags = (f->flags & FRAME_PLACE_MASK) | FRAME_PCP | ((uint64_t)pcp_order(idx) << FRAME_ORDER_SHIFT) |
+		   ((uint64_t)mt << FRAME_MT_SHIFT);
+	if (tail)
+		list_add_tail(&f->lru, &p->list[mt][idx]);
+	else
+		list_add(&f->lru, &p->list[mt][idx]);
+	p->count[mt][idx]++;
+	p->total += 1U << pcp_order(idx);
+	frame_touch(c, f, TOUCH_WRITE);
+	memmap_touch_link(c, tail ? f->lru.prev : f->lru.next);
+	machine_touch(c, machine_pa(c->m, &p->list[mt][idx]), sizeof(struct list_head), TOUCH_WRITE);
+}
+
+static void pcp_unlink(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt, int idx)
+{
+	const struct list_head *prev = f->lru.prev, *next = f->lru.next;
+
+	list_del(&f->lru);
+	f->flags &= FRAME_PLACE_MASK;
+	p->count[mt][idx]--;
+	p->total -= 1U << pcp_order(idx);
+	frame_touch(c, f, TOUCH_WRITE);
+	memmap_touch_link(c, prev);
+	memmap_touch_link(c, next);
+}
+
+static void pcp_refill(struct cpu *c, struct zone *z, struct pcp_list *p, enum migrate_type mt, int idx)
+{
+	unsigned want = idx ? MAX(p->batch >> HPAGE_PMD_ORDER, 2U) : p->batch;
+
+	machine_lock(c, &z->lock);
+	while (want--) {
+		struct frame *f = buddy_alloc(c, z, pcp_order(idx), mt);
+
+		if (!f)
+			break;
+		/* In the order in which they came, so that a reader of new memory sees ascending addresses. */
+		pcp_push(c, p, f, mt, idx, true);
+	}
+	machine_unlock(c, &z->lock);
+}
+
+struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+{
+	enum machine_path outer = machine_work(c, PATH_PCP_ALLOC, 1);
+	struct pcp_list *p = pcp_of(c, z);
+	struct frame *f = NULL;
+	int idx = pcp_index(order);
+
+	machine_touch(c, p->pa, CACHE_LINE, TOUCH_ATOMIC);
+	if (list_empty(&p->list[mt][idx]))
+		pcp_refill(c, z, p, mt, idx);
+	if (!list_empty(&p->list[mt][idx])) {
+		f = list_first_entry(&p->list[mt][idx], struct frame, lru);
+		pcp_unlink(c, p, f, mt, idx);
+	}
+	machine_path(c, outer);
+	return f;
+}
+
+/* Give back at least `frames` frames, starting with one list and going round. */
+static void pcp_trim(struct cpu *c, struct zone *z, struct pcp_list *p, uint32_t frames, unsigned mt, unsigned idx)
+{
+	uint32_t keep = p->total > frames ? p->total - frames : 0;
+
+	machine_lock(c, &z->lock);
+	while (p->total > keep) {
+		struct list_head *l = &p->list[mt][idx];
+
+		while (!list_empty(l) && p->total > keep) {
+			struct frame *f = list_last_entry(l, struct frame, lru);
+
+			pcp_unlink(c, p, f, (enum migrate_type)mt, (int)idx);
+			buddy_free(c, z, f, pcp_order((int)idx));
+		}
+		if (++mt == NR_MIGRATE_TYPES) {
+			mt = 0;
+			idx = !idx;
+		}
+	}
+	machine_unlock(c, &z->lock);
+}
+
+void pcp_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
+{
+	enum machine_path outer = machine_work(c, PATH_PCP_FREE, 1);
+	struct pcp_list *p = pcp_of(c, z);
+	const uint8_t *block = pageblock_of(z, frame_pfn(c->m, f).v);
+	enum migrate_type mt = (enum migrate_type)*block;
+
+	machine_touch(c, p->pa, CACHE_LINE, TOUCH_ATOMIC);
+	machine_touch(c, machine_pa(c->m, block), 1, TOUCH_READ);
+	pcp_push(c, p, f, mt, pcp_index(order), false);
+	if (p->total >= p->high)
+		pcp_trim(c, z, p, p->batch, mt, (unsigned)pcp_index(order));
+	machine_path(c, outer);
+}
+
+void pcp_drain(struct cpu *c)
+{
+	for (unsigned n = 0; n < c->m->nr_nodes; n++) {
+		for (unsigned t = 0; t < NR_ZONES; t++) {
+			struct zone *z = &c->q->nodes[n].zones[t];
+			struct pcp_list *p = pcp_of(c, z);
+
+			if (p->total)
+				pcp_trim(c, z, p, p->total, 0, 0);
+		}
+	}
+}

@@ -1,0 +1,25 @@
+/* Counters: names, counting, sums. A CPU writes its own copy only; a reader sums them without stopping anybody. */
+#include "mm/vmstat.h"
+#include "mm/system.h"
+
+const char *const vm_counter_names[NR_VM_COUNTERS] = {
+#define E(n) [VM_##n] = #n,
+	VM_EVENTS(E) VM_GAUGES(E)
+#undef E
+};
+
+void vmstat_add(struct cpu *c, enum vm_counter k, int64_t n)
+{
+	int64_t *v = &c->pc->vmstat.v[k];
+
+	__atomic_store_n(v, *v + n, __ATOMIC_RELAXED);
+}
+
+int64_t vmstat_read(const struct quire *q, enum vm_counter k)
+{
+	int64_t sum = 0;
+
+	for (unsigned i = 0; i < q->m->nr_cpus; i++)
+		sum += __atomic_load_n(&q->percpu[i]->vmstat.v[k], __ATOMIC_RELAXED);
+	return sum;
+}
