@@ -185,6 +185,7 @@ struct machine_ops {
 	uint64_t (*now_ns)(struct cpu *c);
 	struct cpu *(*resched)(struct cpu *c); /* at a user boundary; see machine_resched */
 	void (*block)(struct cpu *c);
+	struct cpu *(*wait)(struct cpu *c, uint64_t ns); /* may be NULL; see machine_wait */
 	void (*wake)(struct cpu *c, struct task *t);
 	void (*sleep_ns)(struct cpu *c, uint64_t ns);
 	int (*task_start)(struct cpu *c, struct task *t);
@@ -375,6 +376,21 @@ static inline uint64_t machine_now_ns(struct cpu *c)
 static inline struct cpu *machine_resched(struct cpu *c)
 {
 	return c->m->ops->resched(c);
+}
+
+/*
+ * Block at a user boundary until woken, or until ns have passed (UINT64_MAX: never). Unlike after block and sleep_ns, which keep
+ * the CPU since they may be called inside the engine, the task may go on on another CPU, which is returned.
+ */
+static inline struct cpu *machine_wait(struct cpu *c, uint64_t ns)
+{
+	if (c->m->ops->wait)
+		return c->m->ops->wait(c, ns);
+	if (ns == UINT64_MAX)
+		c->m->ops->block(c);
+	else
+		c->m->ops->sleep_ns(c, ns);
+	return c;
 }
 
 /* Should this call fail? Only the fault wrapper ever says so. */

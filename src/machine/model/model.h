@@ -25,9 +25,11 @@ void model_destroy(struct machine *m);
 
 /*
  * Tasks. Before machine_run, start the first ones with model_task_start(m, NULL, t); afterwards tasks start others through
- * ops->task_start. model_run returns 0 when all tasks are dead, -EDEADLK when all that are left are blocked (text in err),
+ * ops->task_start (c: the starter's CPU; NULL: started from outside). 0, -EINVAL (no function, or no CPU it may use) or -ENOMEM.
+ * model_run returns 0 when all tasks are dead, -EDEADLK when all that are left are blocked (text in err),
  * -EINTR when m->stop was set.
  */
+int model_task_start(struct machine *m, struct cpu *c, struct task *t);
 int model_run(struct machine *m, char *err, size_t errlen);
 
 /* A borrowed CPU for calls outside of tasks (boot, teardown, tests): CPU 0, time advancing, tasks not running. */

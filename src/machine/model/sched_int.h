@@ -1,93 +1,165 @@
 /*
- * The scheduling half of the model machine: who runs when. sched.c has the rules; lock.c and ipi.c build on what is declared here.
- * Key letters behind fields: [r] changed only by the CPU that runs or by the scheduler, which is all there is: one host thread.
+ * The scheduling half of the model machine: who runs when. sched.c has virtual time and the rules, task.c the tasks; lock.c and
+ * ipi.c build on both. One host thread runs a model, so nothing here is locked; what a function may change while a fiber
+ * runs is said where it matters.
  */
 #ifndef QUIRE_MACHINE_MODEL_SCHED_INT_H
 #define QUIRE_MACHINE_MODEL_SCHED_INT_H
 
 #include "machine/machine.h"
+#include "machine/model/event_heap.h"
 
 #define SCHED_NEVER UINT64_MAX
-#define SCHED_NO_ID UINT32_MAX
-#define SCHED_MAX_HELD 16
+#define SCHED_QUANTUM_PS 1000000ULL
+#define SCHED_MAX_HELD 24
 
 struct model;
 struct fiber;
 struct fiber_pool;
 struct ipi_node;
-struct ipi_request;
 
-/* Ranks of locks held, innermost last (checked in debug builds). */
+/* Ranks of locks held, innermost last (kept in debug builds). */
 struct sched_held {
 	uint16_t rank[SCHED_MAX_HELD];
-	unsigned nr;
+	uint16_t nr;
 };
 
-/* What a CPU does that is not making progress on its own: then it is not in the heap, whoever it waits for puts it back. */
+/* What a CPU waits for without making progress: then it is not in the heap, and whoever it waits for puts it back. */
 enum sched_park {
 	PARK_NONE,
-	PARK_SPIN, /* spins on a lock; until it is handed over */
-	PARK_ACK,  /* has sent interrupts; until the last acknowledgement */
+	PARK_SPIN, /* a spinlock, until it is handed over */
+	PARK_ACK,  /* it has sent interrupts, until the last acknowledgement */
 };
 
 struct sched_cpu {
-	/* ready heap */
-	uint32_t heap_index; /* SCHED_NO_ID: not in it */
-	/* tasks */
-	struct list_head runq;  /* tasks waiting for this CPU, next first */
-	uint32_t nr_queued;     /* tasks on runq */
-	uint64_t slice_end_ps;  /* of the current task */
-	uint64_t on_since_ps;   /* when the current task came on */
-	struct task *last;      /* the task that hooks.context_switch last put here; NULL: idle */
-	bool idle;              /* neither a current nor a queued task */
-	bool no_yield;          /* inside an interrupt or a context switch: catch_up does nothing */
-	/* waiting */
+	uint32_t pos;          /* in the heap of CPUs */
+	struct list_head runq; /* tasks that wait for this CPU, next first */
+	uint32_t nr_queued;
+	uint64_t slice_end_ps; /* of the current task */
+	uint64_t on_since_ps;  /* when the current task came on, or its time was last booked */
+	struct task *last;     /* whom hooks.context_switch put here last; NULL: idle */
+	bool idle;             /* neither a current nor a queued task */
+	bool no_yield;         /* in an interrupt or a context switch: sched_catch_up does nothing */
 	enum sched_park park;
-	uint64_t unpark_ps;     /* when what it was parked for came */
+	bool unparked;          /* what it waits for has come ... */
+	uint64_t unpark_ps;     /* ... at this time */
 	struct mlock *spin_lock;
-	uint32_t spin_next;     /* next waiter of the lock: CPU id + 1; 0: last */
-	uint32_t spin_tail;     /* first waiter only: last waiter's id + 1 */
-	/* interrupts that have been sent but not handled, by (deliver_ps, sender) */
-	struct list_head irqs;
-	struct ipi_node *nodes; /* one a target, for what this CPU sends: [nr_cpus] */
-	struct sched_held held;
-	/* counters */
-	uint64_t context_switches, migrations, steals, wakeups;
-	uint64_t ipi_sent, ipi_received;
-	uint64_t idle_ps;
-};
-
-struct sched_timer {
-	uint64_t time_ps, seq;
-	struct sched_task *st;
+	struct list_head spin_link; /* on shared.spinners */
+	unsigned acks_left;     /* of the interrupts that it has sent ... */
+	uint64_t ack_ps;        /* ... and the latest acknowledgement so far */
+	struct list_head irqs;  /* interrupts sent to it and not handled, by (deliver_ps, sender) */
+	uint64_t irq_end_ps;    /* when the last one that it handled was over */
+	struct ipi_node *nodes; /* one a target, for what it sends */
+	struct sched_held held; /* spinlocks, and outside of tasks all locks */
+	uint64_t context_switches, migrations, steals;
+	uint64_t ipi_sent, ipi_received, idle_ps;
 };
 
 struct sched_lock_stat {
-	uint64_t acquired, contended, wait_ps, max_wait_ps;
+	uint64_t contended, wait_ps, max_wait_ps;
 };
 
 struct sched_shared {
 	struct fiber_pool *pool;
-	/* CPUs that have something to run, but for the one that runs: binary heap by (time, id) */
-	struct cpu **heap;
-	uint32_t nr_heap;
-	struct sched_timer *timers; /* binary heap by (time, seq); room for one a task */
-	uint32_t nr_timers;
-	struct cpu *running;     /* whose task's fiber runs now; NULL: the scheduler, or outside of model_run */
-	struct cpu *sched_cpu;   /* the CPU on whose behalf the scheduler acts (context switch, on_exit); else NULL */
-	struct list_head tasks;  /* every live task, oldest first */
-	struct sched_task **by_id; /* task numbers of sleeping locks' queues; [cap_tasks] */
+	struct event_heap cpus;   /* CPUs with something to run, except the running one; seq is the CPU's id */
+	struct event_heap timers; /* sleepers; room for one a task */
+	struct event event;       /* the last that the main loop took */
+	struct cpu *running;      /* whose task's fiber runs; NULL: the scheduler, or outside of model_run */
+	struct list_head tasks;   /* all live tasks, oldest first */
+	struct list_head spinners; /* CPUs that spin, first come first */
+	struct list_head rw_waiters; /* tasks that wait for sleeping locks, first come first */
 	uint32_t nr_tasks, cap_tasks;
-	uint32_t nr_queued;      /* tasks on all run queues */
+	uint32_t nr_queued; /* on all run queues */
+	uint32_t nr_idle;
 	struct cpumask idle;
-	uint64_t next_seq, timer_seq;
-	uint64_t quantum_ps;
-	bool in_run;
-	bool stopping;           /* m->stop has been seen */
-	bool abandoned;          /* a run ended with tasks left: locks may still be held by nobody */
+	uint64_t next_seq, timer_seq, quantum_ps;
+	bool in_run, stopping;
+	bool abandoned; /* a run ended with tasks left: locks may be held by nobody */
 	struct ipi_node *ipi_nodes;
 	struct sched_lock_stat lock[NR_LOCK_RANKS];
-	uint64_t events;         /* resumptions by the main loop */
+	uint64_t resumes, tasks_started;
 };
+
+/* How a task's fiber left its CPU. */
+enum sched_leave {
+	LEAVE_PAUSE, /* still current: lets others go first, or parked */
+	LEAVE_RESCHED,
+	LEAVE_BLOCK,
+	LEAVE_EXIT,
+};
+
+struct sched_task {
+	struct task *t;
+	struct model *md;
+	struct fiber *fiber;
+	struct list_head all;
+	struct list_head rw_link; /* on shared.rw_waiters */
+	uint32_t timer_pos;
+	enum sched_leave leave;
+	bool boundary; /* off its CPU at a user boundary: may go on on another */
+	bool moved;    /* put on a queue other than that of the CPU it last ran on */
+	struct mrwlock *rw_lock;
+	bool rw_write, rw_granted;
+	enum machine_path path;  /* what it was booked under, and its fault, while it is off */
+	uint64_t fault_start_ps;
+	struct sched_held held;  /* sleeping locks */
+};
+
+static inline struct sched_task *sched_task(const struct task *t)
+{
+	return t->priv;
+}
+
+/* ---- sched.c: virtual time ---- */
+/* Wait until c is the CPU furthest behind. A compare when it is alone; nothing outside of tasks. */
+void sched_sync(struct cpu *c);
+/* Recompute how far the running CPU may go: after anything that changed heaps, queues or interrupts. */
+void sched_horizon(struct model *md);
+void sched_pause(struct cpu *c);               /* back to the main loop, to go on when c is the furthest behind */
+void sched_park(struct cpu *c, enum sched_park why); /* to the main loop, until unparked; c's clock is then advanced, booked */
+void sched_unpark(struct cpu *c, uint64_t ps); /* what c is parked for came at ps; also just before c parks */
+void sched_ready(struct cpu *c);               /* into the heap, with its clock */
+void sched_ready_again(struct cpu *c);         /* its clock has moved while in the heap */
+void sched_timer_add(struct sched_task *st, uint64_t ps);
+void sched_timer_del(struct sched_task *st);
+bool sched_stop_seen(struct model *md);
+/* Are we on c's task's fiber, so that c can wait? Else boot, teardown or a hook of the scheduler. */
+bool sched_on_fiber(const struct cpu *c);
+
+/* ---- task.c ---- */
+int sched_task_start(struct model *md, struct cpu *c, struct task *t);
+void sched_task_left(struct cpu *c, struct sched_task *st); /* after its fiber gave c up: book it, put another on */
+void sched_task_pick(struct cpu *c);                         /* c has no current task: put one on, or go idle */
+void sched_task_wake(struct sched_task *st, uint64_t ps);    /* blocked or asleep: make it runnable */
+void sched_tasks_abandon(struct model *md);
+void sched_idle_until(struct cpu *c, uint64_t ps);
+/* Off the CPU until woken, inside the engine: goes on on c. */
+void sched_task_block(struct cpu *c);
+
+void sched_op_block(struct cpu *c);
+void sched_op_wake(struct cpu *c, struct task *t);
+void sched_op_sleep_ns(struct cpu *c, uint64_t ns);
+int sched_op_task_start(struct cpu *c, struct task *t);
+struct cpu *sched_op_resched(struct cpu *c);
+struct cpu *sched_op_wait(struct cpu *c, uint64_t ns);
+
+/* ---- lock.c ---- */
+void sched_lock(struct cpu *c, struct mlock *l);
+bool sched_trylock(struct cpu *c, struct mlock *l);
+void sched_unlock(struct cpu *c, struct mlock *l);
+void sched_read_lock(struct cpu *c, struct mrwlock *l);
+void sched_read_unlock(struct cpu *c, struct mrwlock *l);
+void sched_write_lock(struct cpu *c, struct mrwlock *l);
+void sched_write_unlock(struct cpu *c, struct mrwlock *l);
+void sched_downgrade(struct cpu *c, struct mrwlock *l);
+const char *sched_rank_name(unsigned rank);
+
+/* ---- ipi.c ---- */
+int ipi_init(struct model *md);
+void ipi_done(struct model *md);
+void ipi_flush_remote(struct cpu *c, const struct cpumask *targets, const struct tlb_flush *f, unsigned *ret_remote);
+/* Handle what has been delivered up to `ps`; a later delivery than c's clock is waited for (c is idle or parked). */
+void ipi_take(struct cpu *c, uint64_t ps);
+uint64_t ipi_next_ps(const struct cpu *c); /* SCHED_NEVER: none */
 
 #endif
