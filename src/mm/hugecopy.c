@@ -3,7 +3,6 @@
  * Only the order differs between the policies: bytes, counters and page tables are the same. No locks; the pages are the caller's.
  */
 #include "base/assert.h"
-#include "base/errno.h"
 #include "mm/hugecopy.h"
 #include "mm/system.h"
 

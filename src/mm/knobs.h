@@ -57,8 +57,8 @@ const struct knob *knob_find(const char *name);
 /* The known name nearest to `name` by edit distance, or NULL when nothing is near. */
 const char *knob_nearest(const char *name);
 /*
- * Parse and set. 0, -ENOENT (no such knob) or -EINVAL (value; *ret_allowed then says what is allowed, static or in
- * buf of len bytes). Nothing is changed on error.
+ * Parse and set. 0, -ENOENT (no such knob) or -EINVAL (value; buf of len bytes then says what is
+ * allowed). Nothing is changed on error.
  */
 int knob_set(struct knobs *k, const char *name, const char *value, char *buf, size_t len);
 /* The current value as text into buf. */

@@ -19,7 +19,8 @@ static bool covers(const struct radix_node *n, uint64_t index)
 
 static void *slot_read(struct cpu *c, struct radix_node *n, unsigned i)
 {
-	machine_touch(c, machine_pa(c->m, &n->slots[i]), sizeof(void *), TOUCH_READ);
+	if (c)
+		machine_touch(c, machine_pa(c->m, &n->slots[i]), sizeof(void *), TOUCH_READ);
 	return __atomic_load_n(&n->slots[i], __ATOMIC_ACQUIRE);
 }
 

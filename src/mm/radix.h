@@ -19,7 +19,7 @@ struct radix_node {
 };
 
 struct frame *radix_lookup(struct cpu *c, struct radix_node *const *root, uint64_t index);
-/* The first entry at or after *index, which is set to its place. NULL: none. */
+/* The first entry at or after *index, which is set to its place. NULL: none. c NULL: uncharged, for validators. */
 struct frame *radix_next(struct cpu *c, struct radix_node *const *root, uint64_t *index);
 /* 0, -EEXIST or -ENOMEM (the tree is then as before but for empty nodes). */
 int radix_insert(struct cpu *c, struct radix_node **root, uint64_t index, struct frame *f);

@@ -56,7 +56,8 @@ struct quire {
 	paddr_t *section_map; /* by section: modelled address of its descriptors */
 	struct slab_cache slab[NR_SLABS];
 
-	struct mlock list_lock; /* mms, files, ctx numbers; rank MMLIST */
+	struct mlock list_lock; /* mms, ctx numbers; rank MMLIST */
+	struct mlock file_lock; /* files; rank FILE, since a file goes with the last area that maps it; not inside a file's own lock */
 	struct list_head mms, files;
 	uint32_t next_ctx;
 	uint64_t next_file_id;
@@ -73,7 +74,7 @@ struct quire {
 
 /* Boot a memory manager on a machine. knobs NULL: defaults. -ENOMEM, -EINVAL (q->err not available: text in err). */
 int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_q, char *err, size_t errlen);
-/* Tear down. All mms must be gone (else they are leaked on purpose and -EBUSY is returned). */
+/* Tear down; the machine is then as before the boot. All mms and files must be gone (else -EBUSY, and nothing is changed). */
 int quire_shutdown(struct quire *q);
 /* All validators. 0 or -EINVAL with q->err. Not while tasks run. */
 int quire_validate(struct quire *q);

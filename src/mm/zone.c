@@ -62,7 +62,7 @@ void zone_setup_watermarks(struct quire *q)
 	for (unsigned i = 0; i < q->m->nr_nodes; i++) {
 		for (unsigned t = 0; t < NR_ZONES; t++) {
 			struct zone *z = &q->nodes[i].zones[t];
-			uint64_t min = all ? (uint64_t)((unsigned __int128)pages_min * z->managed / all) : 0;
+			uint64_t min = all ? pages_min * z->managed / all : 0; /* 2^24 (the knob's limit) times 2^40 at most */
 			uint64_t scaled = z->managed * q->knobs.watermark_scale_factor / 10000, step = MAX(min / 4, scaled);
 
 			for (unsigned w = 0; w < NR_WMARK; w++)

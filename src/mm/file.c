@@ -1,0 +1,426 @@
+/*
+ * Files and their page cache: lookup, bringing pages in, readahead, read and write, truncation. Invariants C1 to C3: file.h.
+ *
+ * A page is "read" by a device: its content tag appears in the frame without the CPU touching a line, so nothing is charged for the
+ * transfer itself, no device time is modelled, and pgpgin counts it. What a CPU does pay is finding, allocating and entering the page.
+ *
+ * Readahead, after Linux's for a window of 128 KiB (32 pages):
+ *   a miss where the last window ended    a window twice as large as the last, from 4 pages to 32
+ *   a miss elsewhere by a mapping         32 pages around it, 16 of them before
+ *   a miss elsewhere by read(2)           that page; at the start of the file, a first window
+ *   use of the page that carries the mark the next window, before anybody misses it
+ * The state is a hint: CPUs may race on it, nothing depends on it. Memory-backed files have none.
+ */
+#include "base/assert.h"
+#include "base/errno.h"
+#include "base/rng.h"
+#include "mm/radix.h"
+#include "mm/system.h"
+#include "mm/text.h"
+
+#define RA_MAX_PAGES 32ULL
+#define RA_FIRST_PAGES 4ULL
+#define RA_NO_MARK UINT64_MAX
+
+#define FILE_GFP (GFP_HIGHUSER_MOVABLE | GFP_NOWARN)
+
+static uint64_t hint_get(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static void hint_set(uint64_t *p, uint64_t v)
+{
+	__atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+
+static uint64_t pages_of(uint64_t size)
+{
+	return (size >> PAGE_SHIFT) + !IS_ALIGNED(size, PAGE_SIZE);
+}
+
+static uint64_t file_pages(const struct mfile *f)
+{
+	return pages_of(__atomic_load_n(&f->size, __ATOMIC_RELAXED));
+}
+
+int file_create(struct cpu *c, struct quire *q, uint64_t id, uint64_t size, bool shmem, struct mfile **ret)
+{
+	struct mfile *f = slab_alloc(c, SLAB_FILE);
+
+	if (!f)
+		return -ENOMEM;
+	mlock_init(&f->lock, RANK_FILE, machine_pa(q->m, &f->lock));
+	f->q = q;
+	f->refs = 1;
+	f->size = size;
+	f->shmem = shmem;
+	f->ra_mark = RA_NO_MARK;
+	machine_lock(c, &q->file_lock);
+	/* The upper half of the numbers is ours, so that a made-up id meets a caller's only by the worst of luck. */
+	f->id = id ? id : 1ULL << 63 | q->next_file_id++;
+	list_add_tail(&f->link, &q->files);
+	machine_unlock(c, &q->file_lock);
+	*ret = f;
+	return 0;
+}
+
+uint64_t file_tag(const struct mfile *f, uint64_t index)
+{
+	uint64_t x = f->id * 0x9e3779b97f4a7c15ULL + index, tag = rng_splitmix(&x);
+
+	return tag ? tag : 1; /* 0 is what zeroed memory has */
+}
+
+/* What a page holds after somebody wrote to it. */
+static uint64_t written_tag(struct mfile *f, uint64_t index)
+{
+	uint64_t x = file_tag(f, index) + __atomic_add_fetch(&f->writes, 1, __ATOMIC_RELAXED), tag = rng_splitmix(&x);
+
+	return tag ? tag : 1;
+}
+
+static void set_contents(struct machine *m, pfn_t p, uint64_t tag)
+{
+	uint64_t *word = machine_ptr(m, pfn_to_paddr(p));
+
+	if (m->tags)
+		m->tags[p.v] = tag;
+	else
+		*word = tag;
+}
+
+/* ---- the tree ---- */
+
+struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index)
+{
+	enum machine_path outer = machine_work(c, PATH_FILE_LOOKUP, 1);
+	struct frame *page;
+
+	/* A frame may leave the cache, and be something else, between the look and the reference: so look again. */
+	while ((page = radix_lookup(c, &f->root, index))) {
+		if (!frame_tryget(c, page))
+			continue;
+		if (radix_lookup(c, &f->root, index) == page)
+			break;
+		frame_put(c, page);
+	}
+	machine_path(c, outer);
+	return page;
+}
+
+/* A frame that will be the page at index: contents as read, or zero. refcount 1: the cache's. */
+static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, bool read)
+{
+	struct alloc_req r = { .gfp = FILE_GFP | (read ? 0 : GFP_ZERO), .nid = NID_NONE };
+	struct frame *page = page_alloc(c, &r);
+
+	if (!page)
+		return NULL;
+	page->flags |= FRAME_FILE | (f->shmem ? FRAME_SWAPBACKED : 0);
+	page->file = f;
+	page->index = index;
+	if (read) {
+		set_contents(c->m, frame_pfn(c->m, page), file_tag(f, index));
+		vmstat_add(c, VM_pgpgin, PAGE_SIZE / 1024);
+	}
+	return page;
+}
+
+static void page_forget(struct frame *page)
+{
+	__atomic_and_fetch(&page->flags, ~(FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED), __ATOMIC_RELAXED);
+	page->file = NULL;
+	page->index = 0;
+}
+
+/*
+ * Make the page at index and enter it. *ret, where asked for, gets it with a reference of the caller's.
+ * -ENOMEM, -EEXIST (somebody was faster), -ENXIO (beyond the end by now).
+ */
+static int file_add(struct cpu *c, struct mfile *f, uint64_t index, bool read, struct frame **ret)
+{
+	enum machine_path outer = machine_work(c, PATH_FILE_ADD, 1);
+	struct frame *page = page_new(c, f, index, read);
+	int err = -ENOMEM;
+
+	if (page) {
+		__atomic_add_fetch(&page->refcount, ret != NULL, __ATOMIC_RELAXED);
+		machine_lock(c, &f->lock);
+		err = index < file_pages(f) ? radix_insert(c, &f->root, index, page) : -ENXIO;
+		f->nr_pages += !err;
+		machine_unlock(c, &f->lock);
+	}
+	if (!err) {
+		vmstat_inc(c, VM_nr_file_pages);
+		vmstat_add(c, VM_nr_shmem, f->shmem);
+		if (ret)
+			*ret = page;
+	} else if (page) {
+		page_forget(page);
+		__atomic_sub_fetch(&page->refcount, ret != NULL, __ATOMIC_RELAXED);
+		frame_put(c, page);
+	}
+	machine_path(c, outer);
+	return err;
+}
+
+/* Drop the cached pages from index `from` on. */
+static void file_remove(struct cpu *c, struct mfile *f, uint64_t from)
+{
+	enum machine_path outer = machine_work(c, PATH_FILE_REMOVE, 0);
+
+	for (;;) {
+		struct frame *page;
+
+		machine_lock(c, &f->lock);
+		page = radix_next(c, &f->root, &from);
+		if (page) {
+			(void)radix_erase(c, &f->root, from);
+			f->nr_pages--;
+			/* Under the lock, so that a validator never sees a page outside of the tree that says it is inside. */
+			page_forget(page);
+		}
+		machine_unlock(c, &f->lock);
+		if (!page)
+			break;
+		machine_work(c, PATH_FILE_REMOVE, 1);
+		vmstat_add(c, VM_nr_file_pages, -1);
+		vmstat_add(c, VM_nr_shmem, -(int64_t)f->shmem);
+		frame_put(c, page);
+		from++;
+	}
+	machine_path(c, outer);
+}
+
+void file_put(struct cpu *c, struct mfile *f)
+{
+	struct quire *q = f->q;
+	int32_t now = __atomic_sub_fetch(&f->refs, 1, __ATOMIC_ACQ_REL);
+
+	ASSERT(now >= 0);
+	machine_touch(c, machine_pa(c->m, &f->refs), sizeof(f->refs), TOUCH_ATOMIC);
+	if (now)
+		return;
+	machine_lock(c, &q->file_lock);
+	list_del(&f->link);
+	machine_unlock(c, &q->file_lock);
+	file_remove(c, f, 0);
+	radix_free(c, &f->root);
+	slab_free(c, SLAB_FILE, f);
+}
+
+void file_set_size(struct cpu *c, struct mfile *f, uint64_t size)
+{
+	uint64_t before;
+
+	machine_lock(c, &f->lock);
+	before = f->size;
+	__atomic_store_n(&f->size, size, __ATOMIC_RELAXED);
+	machine_unlock(c, &f->lock);
+	if (size < before)
+		file_remove(c, f, pages_of(size));
+}
+
+/* ---- readahead ---- */
+
+/* Read what of [start, start + nr) is not there yet; trouble with these pages is nobody's error. */
+static void ra_read(struct cpu *c, struct mfile *f, uint64_t start, uint64_t nr)
+{
+	uint64_t end = MIN(start + nr, file_pages(f));
+
+	for (uint64_t i = start; i < end; i++) {
+		if (radix_lookup(c, &f->root, i))
+			continue;
+		int err = file_add(c, f, i, true, NULL);
+
+		if (err == -ENOMEM || err == -ENXIO)
+			return;
+		if (!err)
+			vmstat_inc(c, VM_quire_file_readahead_pages);
+	}
+}
+
+static void ra_window(struct cpu *c, struct mfile *f, uint64_t start, uint64_t size, uint64_t mark)
+{
+	hint_set(&f->ra_next, start + size);
+	hint_set(&f->ra_size, size);
+	hint_set(&f->ra_mark, mark);
+	ra_read(c, f, start, size);
+}
+
+static uint64_t ra_larger(uint64_t size)
+{
+	return MIN(MAX(size * 2, RA_FIRST_PAGES), RA_MAX_PAGES);
+}
+
+/* The page at index was missing and has been read: what else to read? */
+static void ra_miss(struct cpu *c, struct mfile *f, uint64_t index, bool mapping)
+{
+	uint64_t size = hint_get(&f->ra_size), next = hint_get(&f->ra_next);
+
+	if (size && index == next) {
+		size = ra_larger(size);
+		ra_window(c, f, index, size, index + size / 2);
+	} else if (mapping) {
+		uint64_t start = index > RA_MAX_PAGES / 2 ? index - RA_MAX_PAGES / 2 : 0;
+
+		ra_window(c, f, start, RA_MAX_PAGES, start + RA_MAX_PAGES * 3 / 4);
+	} else if (!index) {
+		ra_window(c, f, 0, RA_FIRST_PAGES, 1);
+	} else {
+		/* Random so far: if the next page is read next, that is a sequence. */
+		hint_set(&f->ra_next, index + 1);
+		hint_set(&f->ra_size, 1);
+		hint_set(&f->ra_mark, RA_NO_MARK);
+	}
+}
+
+/* The page at index is being used. */
+static void ra_hit(struct cpu *c, struct mfile *f, uint64_t index)
+{
+	uint64_t next, size;
+
+	if (likely(hint_get(&f->ra_mark) != index))
+		return;
+	next = hint_get(&f->ra_next);
+	size = ra_larger(hint_get(&f->ra_size));
+	ra_window(c, f, next, size, next);
+}
+
+/* ---- use ---- */
+
+/* fresh: the caller will overwrite the whole page, or it lies beyond what the device has, so it is not read. */
+static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping, bool fresh, struct frame **ret, bool *ret_major)
+{
+	bool read = !f->shmem && !fresh;
+
+	*ret_major = false;
+	for (;;) {
+		int err;
+
+		if (index >= file_pages(f))
+			return -ENXIO;
+		*ret = file_lookup(c, f, index);
+		if (*ret) {
+			if (read)
+				ra_hit(c, f, index);
+			return 0;
+		}
+		err = file_add(c, f, index, read, ret);
+		if (!err) {
+			*ret_major = read;
+			if (read)
+				ra_miss(c, f, index, mapping);
+			return 0;
+		}
+		if (err != -EEXIST)
+			return err;
+	}
+}
+
+int file_get_page(struct cpu *c, struct mfile *f, uint64_t index, struct frame **ret, bool *ret_major)
+{
+	return get_page(c, f, index, true, false, ret, ret_major);
+}
+
+/* Read or write n bytes of one page, from byte `off` of it. old_pages: how many pages the file had before this write. */
+static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off, uint64_t n, bool write, uint64_t old_pages)
+{
+	bool fresh = write && (n == PAGE_SIZE || index >= old_pages), major;
+	enum machine_path outer;
+	struct frame *page;
+	pfn_t p;
+	int err = get_page(c, f, index, false, fresh, &page, &major);
+
+	if (err)
+		return err;
+	p = frame_pfn(c->m, page);
+	outer = machine_work(c, PATH_KERNEL_COPY, 0);
+	machine_touch(c, pfn_to_paddr(p) + off, n, write ? TOUCH_WRITE : TOUCH_READ);
+	machine_path(c, outer);
+	if (write) {
+		set_contents(c->m, p, written_tag(f, index));
+		__atomic_or_fetch(&page->flags, FRAME_DIRTY, __ATOMIC_RELAXED);
+	}
+	frame_put(c, page);
+	return 0;
+}
+
+int file_rw(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t len, bool write)
+{
+	uint64_t end = offset + len, old_pages;
+
+	if (end < offset)
+		return -EINVAL;
+	if (!len)
+		return 0;
+	machine_lock(c, &f->lock);
+	old_pages = file_pages(f);
+	if (write && end > f->size)
+		__atomic_store_n(&f->size, end, __ATOMIC_RELAXED);
+	end = MIN(end, f->size);
+	machine_unlock(c, &f->lock);
+	while (offset < end) {
+		uint64_t off = offset & ~PAGE_MASK, n = MIN(PAGE_SIZE - off, end - offset);
+		int err = rw_page(c, f, offset >> PAGE_SHIFT, off, n, write, old_pages);
+
+		if (err == -ENXIO) /* somebody truncated it meanwhile */
+			return 0;
+		if (err)
+			return err;
+		offset += n;
+	}
+	return 0;
+}
+
+/* ---- checks ---- */
+
+static int invalid(struct quire *q, const struct mfile *f, const char *what, uint64_t index)
+{
+	struct text t = text_into(q->err, sizeof(q->err));
+
+	text_str(&t, "page cache: ");
+	text_str(&t, what);
+	text_field(&t, "file", f->id);
+	text_field(&t, "index", index);
+	return -EINVAL;
+}
+
+static int file_check(struct quire *q, struct mfile *f)
+{
+	uint64_t nr = 0, i = 0;
+	struct frame *page;
+
+	if (f->refs <= 0)
+		return invalid(q, f, "a file without references", 0);
+	for (; (page = radix_next(NULL, &f->root, &i)); i++, nr++) {
+		if (!(page->flags & FRAME_FILE) || page->file != f || page->index != i || page->refcount < 1)
+			return invalid(q, f, "a page that does not know where it is (C1)", i);
+		if (i >= file_pages(f))
+			return invalid(q, f, "a page beyond the end (C3)", i);
+	}
+	return nr == f->nr_pages ? 0 : invalid(q, f, "nr_pages differs from the tree (C1)", nr);
+}
+
+int file_validate(struct quire *q)
+{
+	uint64_t pages = 0, shmem = 0;
+	struct mfile *f;
+
+	list_for_each_entry(f, &q->files, link) {
+		if (file_check(q, f))
+			return -EINVAL;
+		pages += f->nr_pages;
+		shmem += f->shmem ? f->nr_pages : 0;
+	}
+	if ((int64_t)pages != vmstat_read(q, VM_nr_file_pages) || (int64_t)shmem != vmstat_read(q, VM_nr_shmem)) {
+		struct text t = text_into(q->err, sizeof(q->err));
+
+		text_str(&t, "page cache: nr_file_pages or nr_shmem differs from the files' pages (C2)");
+		text_field(&t, "pages", pages);
+		text_field(&t, "shmem", shmem);
+		return -EINVAL;
+	}
+	return 0;
+}

@@ -1,0 +1,114 @@
+/*
+ * Boot, shutdown and the check of everything. struct quire itself is the first boot-time structure: it lies in node 0 right after
+ * the kernel image, so that even its locks and counters have modelled addresses and nothing needs a host allocator.
+ */
+#include "base/errno.h"
+#include "mm/alloc_int.h"
+#include "mm/fault.h"
+#include "mm/text.h"
+#include "mm/tlb.h"
+
+#include <string.h>
+
+static int boot_error(char *err, size_t errlen, const char *what, int code)
+{
+	struct text t = text_into(err, errlen);
+
+	text_str(&t, what);
+	return code;
+}
+
+/* struct quire and its nodes, before anything can be carved by node. NULL: node 0 has no room. */
+static struct quire *carve_first(struct machine *m)
+{
+	const struct machine_node *mn = &m->nodes[0];
+	paddr_t pa = (mn->start_pfn << PAGE_SHIFT) + KERNEL_IMAGE_BYTES, limit = node_boot_limit(mn);
+	paddr_t nodes_pa = ALIGN_UP(pa + sizeof(struct quire), CACHE_LINE);
+	paddr_t end = nodes_pa + m->nr_nodes * sizeof(struct node);
+	struct quire *q;
+
+	if (end > limit)
+		return NULL;
+	q = machine_ptr(m, pa);
+	memset(q, 0, end - pa);
+	q->m = m;
+	q->boot_mem = (char *)q;
+	q->nodes = machine_ptr(m, nodes_pa);
+	q->nodes[0].boot_next = end;
+	q->nodes[0].boot_limit = limit;
+	return q;
+}
+
+static void detach(struct machine *m)
+{
+	for (unsigned i = 0; i < m->nr_cpus; i++) {
+		m->cpus[i]->q = NULL;
+		m->cpus[i]->pc = NULL;
+	}
+	m->hooks = (struct machine_hooks){ 0 };
+}
+
+int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_q, char *err, size_t errlen)
+{
+	struct cpu *c;
+	struct quire *q;
+	int res;
+
+	if (!m->nr_cpus || !m->nr_nodes || m->nr_nodes > MACHINE_MAX_NODES || m->nr_cpus > QUIRE_MAX_CPUS)
+		return boot_error(err, errlen, "a machine needs CPUs and nodes, and not more than can be handled", -EINVAL);
+	c = m->cpus[0];
+	q = carve_first(m);
+	if (!q)
+		return boot_error(err, errlen, "node 0 is too small for the kernel image (16 MiB) and the first structures", -ENOMEM);
+	if (knobs)
+		q->knobs = *knobs;
+	else
+		knobs_default(&q->knobs);
+	mlock_init(&q->list_lock, RANK_MMLIST, machine_pa(m, &q->list_lock));
+	mlock_init(&q->file_lock, RANK_FILE, machine_pa(m, &q->file_lock));
+	mlock_init(&q->huge_zero_lock, RANK_LRU, machine_pa(m, &q->huge_zero_lock));
+	list_init(&q->mms);
+	list_init(&q->files);
+	q->next_ctx = 1;
+	q->next_file_id = 1;
+	res = memory_boot(c, q);
+	if (!res)
+		res = slab_boot(c, q);
+	if (res) {
+		detach(m);
+		return boot_error(err, errlen, q->err, res);
+	}
+	m->hooks = (struct machine_hooks){ .fault = mm_fault, .context_switch = mm_switch };
+	*ret_q = q;
+	return 0;
+}
+
+int quire_shutdown(struct quire *q)
+{
+	struct machine *m = q->m;
+
+	if (!list_empty(&q->mms) || !list_empty(&q->files))
+		return -EBUSY;
+	if (q->huge_zero)
+		frame_put(m->cpus[0], q->huge_zero);
+	q->huge_zero = NULL;
+	for (unsigned i = 0; i < m->nr_cpus; i++)
+		slab_drain(m->cpus[i]);
+	for (unsigned i = 0; i < m->nr_cpus; i++)
+		pcp_drain(m->cpus[i]);
+	memory_shutdown(q);
+	detach(m);
+	return 0;
+}
+
+int quire_validate(struct quire *q)
+{
+	struct mm *mm;
+
+	if (memory_validate(q) || slab_validate(q) || file_validate(q))
+		return -EINVAL;
+	list_for_each_entry(mm, &q->mms, link)
+		if (mm_validate(mm))
+			return -EINVAL;
+	return 0;
+}
