@@ -48,7 +48,10 @@ struct trace_source {
 /* Open a trace file. 0, or negative errno with one line in err naming the file, the place and what is wrong. */
 int trace_file_open(const char *path, struct trace_source **ret, char *err, size_t errlen);
 
-/* A generated trace: "stream" (8-byte stride), "random" (uniform 8-byte loads) over `bytes` of anonymous memory, n references. */
+/*
+ * A generated recording of a program with one thread that maps `bytes` of anonymous memory, stores once to each page, and then loads
+ * n times 8 bytes: "stream" (8-byte stride, over and over) or "random" (uniform). Nothing is materialised: it costs no memory.
+ */
 int trace_synthetic_open(const char *kind, uint64_t bytes, uint64_t n, uint64_t seed, struct trace_source **ret, char *err,
 			 size_t errlen);
 

@@ -28,6 +28,13 @@ struct trace_sink *trace_writer_sink(struct trace_writer *w);
 uint64_t trace_writer_bytes(const struct trace_writer *w);
 /* Write index and trailer, fsync, rename into place. Frees w in any case. 0 or -errno with err. */
 int trace_writer_close(struct trace_writer *w, char *err, size_t errlen);
+/* How much room the filesystem of a path has: what is free for this user, and its size. 0 or -errno. */
+int trace_disk_room(const char *path, uint64_t *ret_free, uint64_t *ret_total);
+/*
+ * The writer looks at the room every 16 MiB and refuses further blocks (-ENOSPC, sticky) when less than 64 MiB or 5 % of the disk
+ * is left, whichever is less, so that the index still fits. Tests put their own function in place of trace_disk_room.
+ */
+void trace_writer_set_room(struct trace_writer *w, int (*room)(const char *path, uint64_t *ret_free, uint64_t *ret_total));
 /* Throw away what was written. */
 void trace_writer_abort(struct trace_writer *w);
 
