@@ -20,53 +20,62 @@
 	PATH(LOCK_WAIT, "waiting for locks", "")                                                    \
 	PATH(KERNEL_COPY, "copy to and from user", "")                                              \
 	/* faults */                                                                                \
-	PATH(FAULT, "fault: dispatch", "mm_fault,fault_handle,fault_pte")                           \
-	PATH(FAULT_ANON, "fault: anonymous 4K", "fault_anon,map_anon")                              \
+	PATH(FAULT, "fault: dispatch", "mm_fault,fault_handle,fault_run,fault_pte,fault_count,thp_allowed") \
+	PATH(FAULT_ANON, "fault: anonymous 4K", "fault_anon")                                       \
+	PATH(MAP_ANON, "fault: map a new page", "map_anon,thp_map")                                 \
 	PATH(FAULT_ZERO, "fault: zero page", "fault_zero_page")                                     \
-	PATH(FAULT_WP, "fault: write-protected", "fault_wp,wp_reuse,wp_copy")                       \
-	PATH(FAULT_FILE, "fault: file", "fault_file_read,fault_file_cow,fault_file_shared")         \
-	PATH(FAULT_HUGE, "fault: anonymous 2M", "thp_fault_anon,thp_fault_zero")                    \
-	PATH(FAULT_HUGE_WP, "fault: write-protected 2M", "thp_fault_wp")                            \
+	PATH(FAULT_WP, "fault: write-protected", "fault_wp,wp_reuse,wp_copy,wp_new_page")           \
+	PATH(FAULT_FILE, "fault: file", "fault_file_read,fault_file_cow,fault_file_shared,file_map_one,file_page") \
+	PATH(FAULT_AROUND, "fault: map a cached neighbour", "fault_around")                         \
+	PATH(FAULT_HUGE, "fault: anonymous 2M", "thp_fault_anon,thp_fault_zero,thp_zero_folio")     \
+	PATH(FAULT_HUGE_WP, "fault: write-protected 2M", "thp_fault_wp,thp_cow_copy,thp_cow_install,thp_cow_split") \
 	PATH(CLEAR_PAGE, "clearing pages", "")                                                      \
 	PATH(COPY_PAGE, "copying pages", "")                                                        \
 	/* physical memory */                                                                       \
+	PATH(PAGE_ALLOC, "page alloc: choice of zone", "page_alloc,zonelist_alloc,zone_alloc,zone_watermark_ok,count_alloc,frame_prep") \
+	PATH(PAGE_FREE, "page free: checks", "page_free,frame_unprep")                              \
 	PATH(PCP_ALLOC, "page alloc: per-CPU list", "pcp_alloc")                                    \
 	PATH(PCP_FREE, "page free: per-CPU list", "pcp_free")                                       \
-	PATH(BUDDY_ALLOC, "page alloc: buddy", "buddy_alloc,buddy_expand")                          \
+	PATH(PCP_REFILL, "page alloc: refill and trim of a per-CPU list", "pcp_refill,pcp_trim")    \
+	PATH(BUDDY_ALLOC, "page alloc: buddy", "buddy_alloc,buddy_take,buddy_expand,buddy_steal,steal_from,steal_block,pageblock_claim") \
 	PATH(BUDDY_FREE, "page free: buddy", "buddy_free")                                          \
 	PATH(PREP_COMPOUND, "page alloc: compound tails", "frame_prep_compound")                    \
 	PATH(CLEAR_COMPOUND, "page free: compound tails", "frame_clear_compound")                   \
 	PATH(SLAB_ALLOC, "slab alloc", "slab_alloc")                                                \
 	PATH(SLAB_FREE, "slab free", "slab_free")                                                   \
-	PATH(FILE_LOOKUP, "page cache: lookup", "file_lookup")                                      \
-	PATH(FILE_ADD, "page cache: add a page", "file_add,radix_insert")                           \
-	PATH(FILE_REMOVE, "page cache: remove a page", "file_remove")                               \
+	PATH(SLAB_REFILL, "slab: refill and flush of a magazine", "magazine_refill,magazine_fill,magazine_flush,slab_give,slab_new") \
+	PATH(FILE_LOOKUP, "page cache: lookup", "file_lookup,radix_lookup,find_leaf")               \
+	PATH(FILE_ADD, "page cache: add a page", "file_add,page_new,radix_insert,grow")             \
+	PATH(FILE_REMOVE, "page cache: remove a page", "file_remove,radix_next,radix_erase")        \
 	/* address spaces */                                                                        \
 	PATH(VMA_FIND, "areas: lookup", "vma_find")                                                 \
-	PATH(VMA_INSERT, "areas: insert, split, merge", "vma_insert,vma_erase,vma_merge,vma_split") \
-	PATH(VMA_GAP, "areas: search for a gap", "vma_gap_topdown,vma_gap_bottomup")                \
-	PATH(MMAP, "mmap", "mm_mmap")                                                               \
-	PATH(MUNMAP, "munmap", "mm_munmap")                                                         \
-	PATH(BRK, "brk", "mm_brk")                                                                  \
-	PATH(MPROTECT, "mprotect", "mm_mprotect")                                                   \
-	PATH(MREMAP, "mremap", "mm_mremap")                                                         \
-	PATH(MADVISE, "madvise", "mm_madvise")                                                      \
-	PATH(MLOCK, "mlock", "mm_mlock")                                                            \
-	PATH(MINCORE, "mincore", "mm_mincore")                                                      \
+	PATH(VMA_INSERT, "areas: insert, split, merge", "vma_insert,vma_erase,vma_set_range,vma_merge_new,vma_modify,vma_split,merge_part,isolate,fix_up,rebalance,refresh_gap") \
+	PATH(VMA_GAP, "areas: search for a gap", "vma_gap_topdown,vma_gap_bottomup,gap_highest,gap_lowest") \
+	PATH(MMAP, "mmap", "mm_mmap,mmap_check,mmap_region,mmap_install,vma_get_unmapped,place") \
+	PATH(MUNMAP, "munmap", "mm_munmap,munmap_locked,unmap_plan,unmap_detach,unmap_finish") \
+	PATH(BRK, "brk", "mm_brk,brk_locked,heap_grow") \
+	PATH(MPROTECT, "mprotect", "mm_mprotect,mprotect_locked,protect_areas,protect_area") \
+	PATH(MREMAP, "mremap", "mm_mremap,mremap_locked,mremap_to,mremap_grow,move_area,make_destination") \
+	PATH(MADVISE, "madvise", "mm_madvise,madvise_walk,advise_area,advise_pages") \
+	PATH(MLOCK, "mlock", "mm_mlock,mm_munlock,lock_range,lock_area") \
+	PATH(MINCORE, "mincore", "mm_mincore,mincore_locked,in_core") \
 	/* page tables */                                                                           \
-	PATH(WALK, "page tables: walk and allocate", "pt_walk,pt_alloc")                            \
+	PATH(WALK, "page tables: walk and allocate", "pt_pmd,pt_pte,pt_alloc,pt_pmd_table")         \
 	PATH(ZAP, "page tables: unmap a page", "zap_pte")                                           \
+	PATH(SCAN_TABLES, "page tables: scan an entry", "pt_for_range,range_ptes,range_huge")        \
 	PATH(ZAP_HUGE, "page tables: unmap a huge page", "zap_huge_pmd")                            \
-	PATH(FREE_TABLES, "page tables: free", "pt_free_range")                                     \
+	PATH(FREE_TABLES, "page tables: free", "pt_free_range,free_level")                          \
 	PATH(PROTECT, "page tables: protect a page", "protect_pte,protect_huge_pmd")                \
+	PATH(LAZYFREE, "page tables: mark a page lazyfree", "lazyfree_pte,lazyfree_huge_pmd")       \
+	PATH(MLOCK_PAGE, "page tables: lock or unlock a page", "mlock_pte,mlock_huge_pmd")          \
 	PATH(MOVE_TABLES, "page tables: move a page", "move_pte")                                   \
-	PATH(SPLIT_PMD, "huge page: split of the mapping", "thp_split_pmd")                         \
-	PATH(FORK, "fork", "mm_fork")                                                               \
-	PATH(FORK_PTE, "fork: copy an entry", "fork_copy_pte")                                      \
+	PATH(SPLIT_PMD, "huge page: split of the mapping", "thp_split_pmd,split_fill,split_counts") \
+	PATH(FORK, "fork", "mm_fork,fork_areas")                                                    \
+	PATH(FORK_PTE, "fork: copy an entry", "fork_copy_pte,fork_copy_table")                      \
 	PATH(FORK_HUGE, "fork: copy a huge entry", "fork_copy_huge_pmd")                            \
-	PATH(EXIT, "exit", "mm_exit")                                                               \
-	PATH(TLB_FLUSH, "TLB flush", "tlb_flush_mm_range,tlb_gather_flush")                         \
-	PATH(SWITCH_MM, "address space switch", "mm_switch")
+	PATH(EXIT, "exit", "mm_exit,exit_mappings")                                                 \
+	PATH(TLB_FLUSH, "TLB flush", "tlb_flush_mm_range,flush_here,flush_there,tlb_gather_flush")  \
+	PATH(SWITCH_MM, "address space switch", "mm_switch,switch_to")
 
 enum machine_path {
 #define PATH(id, name, functions) PATH_##id,

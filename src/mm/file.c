@@ -207,6 +207,7 @@ void file_put(struct cpu *c, struct mfile *f)
 	machine_unlock(c, &q->file_lock);
 	file_remove(c, f, 0);
 	radix_free(c, &f->root);
+	__atomic_sub_fetch(&q->committed_pages, f->committed, __ATOMIC_RELAXED);
 	slab_free(c, SLAB_FILE, f);
 }
 

@@ -28,6 +28,7 @@ struct mfile {
 	struct radix_node *root; /* see radix.h */
 	/* readahead, private to file.c: where the next window starts, its last size in pages, the page whose use starts it early */
 	uint64_t ra_next, ra_size, ra_mark;
+	uint64_t committed;      /* pages of q->committed_pages that the object holds until its end (shared anonymous memory) */
 	uint64_t writes;         /* how many writes so far: contents tags of written pages */
 };
 

@@ -1,0 +1,226 @@
+/*
+ * madvise, and prctl(PR_SET_THP_DISABLE).
+ *
+ * A hole in the range makes the result -ENOMEM, but the advice is applied to what is mapped, below and above the hole; any other error
+ * ends the call where it happens. Advice that changes an area's flags needs mmap_lock for writing, the rest takes it for reading.
+ * MADV_COLD and MADV_PAGEOUT are -EINVAL until there is reclaim to act on them, MADV_COLLAPSE until there is khugepaged; KSM, page
+ * poisoning, MADV_REMOVE and guard pages are not modelled (-EINVAL, as in a kernel built without them).
+ */
+#include "mm/vma_int.h"
+
+#include "mm/fault.h"
+
+#define READAHEAD_PAGES ((128ULL << 10) >> PAGE_SHIFT) /* MADV_WILLNEED asks for at most one window: read_ahead_kb */
+
+static bool advice_known(int advice)
+{
+	switch (advice) {
+	case UAPI_MADV_NORMAL:
+	case UAPI_MADV_RANDOM:
+	case UAPI_MADV_SEQUENTIAL:
+	case UAPI_MADV_WILLNEED:
+	case UAPI_MADV_DONTNEED:
+	case UAPI_MADV_FREE:
+	case UAPI_MADV_DONTFORK:
+	case UAPI_MADV_DOFORK:
+	case UAPI_MADV_HUGEPAGE:
+	case UAPI_MADV_NOHUGEPAGE:
+	case UAPI_MADV_DONTDUMP:
+	case UAPI_MADV_DODUMP:
+	case UAPI_MADV_WIPEONFORK:
+	case UAPI_MADV_KEEPONFORK:
+	case UAPI_MADV_POPULATE_READ:
+	case UAPI_MADV_POPULATE_WRITE:
+	case UAPI_MADV_DONTNEED_LOCKED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The flags that an area has after the advice. 0, or -EINVAL: not for this kind of memory. */
+static int advised_flags(const struct vma *v, int advice, uint64_t *ret)
+{
+	uint64_t set = 0, clear = 0;
+
+	switch (advice) {
+	case UAPI_MADV_NORMAL:
+		clear = VM_RAND_READ | VM_SEQ_READ;
+		break;
+	case UAPI_MADV_RANDOM:
+		set = VM_RAND_READ;
+		clear = VM_SEQ_READ;
+		break;
+	case UAPI_MADV_SEQUENTIAL:
+		set = VM_SEQ_READ;
+		clear = VM_RAND_READ;
+		break;
+	case UAPI_MADV_DONTFORK:
+		set = VM_DONTCOPY;
+		break;
+	case UAPI_MADV_DOFORK:
+		clear = VM_DONTCOPY;
+		break;
+	case UAPI_MADV_DONTDUMP:
+		set = VM_DONTDUMP;
+		break;
+	case UAPI_MADV_DODUMP:
+		if (v->flags & VM_SPECIAL)
+			return -EINVAL;
+		clear = VM_DONTDUMP;
+		break;
+	case UAPI_MADV_WIPEONFORK:
+		if (!vma_is_anon(v) || (v->flags & VM_SHARED))
+			return -EINVAL;
+		set = VM_WIPEONFORK;
+		break;
+	case UAPI_MADV_KEEPONFORK:
+		clear = VM_WIPEONFORK;
+		break;
+	case UAPI_MADV_HUGEPAGE:
+		set = VM_HUGEPAGE;
+		clear = VM_NOHUGEPAGE;
+		break;
+	case UAPI_MADV_NOHUGEPAGE:
+		set = VM_NOHUGEPAGE;
+		clear = VM_HUGEPAGE;
+		break;
+	default:
+		return -EINVAL;
+	}
+	*ret = (v->flags & ~clear) | set;
+	return 0;
+}
+
+static bool advice_changes_flags(int advice)
+{
+	switch (advice) {
+	case UAPI_MADV_WILLNEED:
+	case UAPI_MADV_DONTNEED:
+	case UAPI_MADV_DONTNEED_LOCKED:
+	case UAPI_MADV_FREE:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* Bring a file's pages into the page cache; anonymous memory could only come back from swap. */
+static void will_need(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end)
+{
+	uint64_t index = v->pgoff + ((start - v->start) >> PAGE_SHIFT);
+	uint64_t n = MIN((end - start) >> PAGE_SHIFT, READAHEAD_PAGES);
+	struct frame *f;
+	bool major;
+
+	if (!v->file || v->file->shmem)
+		return;
+	for (uint64_t i = 0; i < n; i++) {
+		if (file_get_page(c, v->file, index + i, &f, &major))
+			return;
+		frame_put(c, f);
+	}
+}
+
+/* Advice about pages: [start, end) of v. Lock held for reading. */
+static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, int advice)
+{
+	struct mmu_gather *g = c->pc->gather;
+
+	if (advice == UAPI_MADV_WILLNEED) {
+		will_need(c, v, start, end);
+		return 0;
+	}
+	if ((v->flags & VM_LOCKED) && advice != UAPI_MADV_DONTNEED_LOCKED)
+		return -EINVAL;
+	if (advice == UAPI_MADV_FREE && !vma_is_anon(v))
+		return -EINVAL;
+	tlb_gather_begin(c, g, v->mm, false);
+	if (advice == UAPI_MADV_FREE)
+		zap_lazyfree_range(c, g, v, start, end);
+	else
+		zap_range(c, g, v, start, end);
+	tlb_gather_end(c, g);
+	return 0;
+}
+
+/* Advice about an area. *v: the area that covers the range afterwards. -EAGAIN: out of memory for a split. */
+static int advise_area(struct cpu *c, struct vma **v, vaddr_t start, vaddr_t end, int advice)
+{
+	uint64_t flags;
+	int err = advised_flags(*v, advice, &flags);
+
+	if (err || flags == (*v)->flags)
+		return err;
+	return vma_modify(c, *v, start, end, flags, v) ? -EAGAIN : 0;
+}
+
+/* Lock held as the advice needs it. */
+static int madvise_walk(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, int advice)
+{
+	bool flags = advice_changes_flags(advice);
+	struct vma *v = vma_find(c, mm, start);
+	int holes = 0, err;
+	vaddr_t stop;
+
+	while (start < end) {
+		if (!v)
+			return -ENOMEM;
+		if (v->start > start) {
+			holes = -ENOMEM;
+			start = v->start;
+			if (start >= end)
+				break;
+		}
+		stop = MIN(v->end, end);
+		err = flags ? advise_area(c, &v, start, stop, advice) : advise_pages(c, v, start, stop, advice);
+		if (err)
+			return err;
+		start = stop;
+		if (v->end <= start)
+			v = vma_next(v);
+	}
+	return holes;
+}
+
+static int madvise_checked(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, int advice)
+{
+	int err;
+
+	if (advice == UAPI_MADV_POPULATE_READ)
+		return populate_range(c, mm, start, end, POPULATE_READ);
+	if (advice == UAPI_MADV_POPULATE_WRITE)
+		return populate_range(c, mm, start, end, POPULATE_WRITE);
+	if (advice_changes_flags(advice)) {
+		mm_write_lock(c, mm);
+		err = madvise_walk(c, mm, start, end, advice);
+		mm_write_unlock(c, mm);
+	} else {
+		machine_read_lock(c, &mm->mmap_lock);
+		err = madvise_walk(c, mm, start, end, advice);
+		machine_read_unlock(c, &mm->mmap_lock);
+	}
+	return err;
+}
+
+int64_t mm_madvise(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len, int advice)
+{
+	enum machine_path outer = machine_work(c, PATH_MADVISE, 1);
+	uint64_t whole = ALIGN_UP(len, PAGE_SIZE);
+	int err = 0;
+
+	if (!advice_known(advice) || (addr & ~PAGE_MASK) || (len && !whole) || addr + whole < addr)
+		err = -EINVAL;
+	else if (whole)
+		err = madvise_checked(c, mm, addr, addr + whole, advice);
+	machine_path(c, outer);
+	return err;
+}
+
+int64_t mm_set_thp_disable(struct cpu *c, struct mm *mm, bool disable)
+{
+	mm_write_lock(c, mm);
+	mm->thp_disable = disable;
+	mm_write_unlock(c, mm);
+	return 0;
+}

@@ -1,0 +1,97 @@
+/*
+ * Bringing pages in ahead of use: MAP_POPULATE, mlock, MADV_POPULATE_*. What an access would do, without the exception.
+ *
+ * mmap_lock is taken for reading, one area at a time. A page is looked up first, so that what is there is not faulted again, and looked
+ * up again after the fault; a fault that says 'retry' more than a few times is an error of ours.
+ */
+#include "mm/vma_int.h"
+
+#include "mm/fault.h"
+
+#define FAULT_RETRIES 8
+
+/* How many bytes from va on are mapped as wanted: 0, or up to the end of the 4 KiB or 2 MiB page. */
+static uint64_t mapped_from(struct cpu *c, struct mm *mm, vaddr_t va, bool write)
+{
+	pte_t want = PTE_PRESENT | (write ? PTE_WRITE : 0), e;
+	struct pt_ref pmd, pte;
+
+	if (pt_pmd(c, mm, va, false, &pmd))
+		return 0;
+	e = pte_read(c, &pmd);
+	if (!(e & PTE_PRESENT))
+		return 0;
+	if (e & PTE_HUGE)
+		return (e & want) == want ? PMD_SIZE - (va & (PMD_SIZE - 1)) : 0;
+	if (pt_pte(c, mm, &pmd, va, false, &pte))
+		return 0;
+	return (pte_read(c, &pte) & want) == want ? PAGE_SIZE : 0;
+}
+
+/* What to access the area with: ACCESS_* in *ret_err. 0, or a refusal. */
+static int populate_access(const struct vma *v, enum populate_mode mode, unsigned *ret_err)
+{
+	if (mode == POPULATE_READ || mode == POPULATE_WRITE) {
+		*ret_err = mode == POPULATE_WRITE ? ACCESS_WRITE : 0;
+		return v->flags & (mode == POPULATE_WRITE ? VM_WRITE : VM_READ) ? 0 : -EINVAL;
+	}
+	if (!vma_accessible(v))
+		return -EFAULT;
+	/* Private writable memory is written to, so that no copy on write is left for later; shared memory is not dirtied. */
+	if ((v->flags & (VM_WRITE | VM_SHARED)) == VM_WRITE || !(v->flags & (VM_READ | VM_EXEC)))
+		*ret_err = ACCESS_WRITE;
+	else
+		*ret_err = v->flags & VM_READ ? 0 : ACCESS_EXEC;
+	return 0;
+}
+
+static int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode)
+{
+	unsigned err, tries = 0;
+	uint64_t n;
+	int r;
+
+	if ((v->flags & VM_LOCKONFAULT) && (mode == POPULATE_MAP || mode == POPULATE_LOCK))
+		return 0;
+	r = populate_access(v, mode, &err);
+	while (!r && va < end) {
+		n = mapped_from(c, mm, va, (err & ACCESS_WRITE) != 0);
+		if (n) {
+			va = n < end - va ? va + n : end;
+			tries = 0;
+		} else {
+			r = ++tries > FAULT_RETRIES ? -EFAULT : fault_handle(c, mm, v, va, err);
+		}
+	}
+	return r;
+}
+
+int populate_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, enum populate_mode mode)
+{
+	bool strict = mode == POPULATE_READ || mode == POPULATE_WRITE;
+	int r = 0;
+
+	while (start < end && !r) {
+		struct vma *v;
+		vaddr_t stop;
+
+		machine_read_lock(c, &mm->mmap_lock);
+		v = vma_find(c, mm, start);
+		if (!v || v->start >= end || (strict && v->start > start)) {
+			machine_read_unlock(c, &mm->mmap_lock);
+			return strict ? -ENOMEM : 0;
+		}
+		stop = MIN(v->end, end);
+		r = populate_area(c, mm, v, MAX(start, v->start), stop, mode);
+		machine_read_unlock(c, &mm->mmap_lock);
+		if (mode == POPULATE_MAP)
+			r = 0;
+		start = stop;
+	}
+	return r;
+}
+
+int mm_populate(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, bool write)
+{
+	return populate_range(c, mm, start & PAGE_MASK, ALIGN_UP(end, PAGE_SIZE), write ? POPULATE_WRITE : POPULATE_READ);
+}

@@ -1,0 +1,255 @@
+/*
+ * Merging and splitting of areas (invariant V2), by the rules of Linux 6.16 and later.
+ *
+ * Two neighbours can be one area when their flags, their file and their offsets agree (anonymous memory has offsets too: the
+ * page number where it was made, which stays when it is moved) and when their anonymous pages can be found through one
+ * anon_id: it is the same, or one of them has no anonymous page yet and the other shares none with a parent process.
+ *
+ *      prev       want       next
+ *   [ A A A A ][ a a a a ][ A A A A ]   becomes   [ A A A A A A A A A A A A ]   both: prev stays, next goes
+ *   [ A A A A ][ a a a a ][ B B B B ]             [ A A A A A A A A ][ B .. ]   left
+ *   [ B B B B ][ a a a a ][ A A A A ]             [ B .. ][ A A A A A A A A ]   right
+ * Where left and right would each do but not together (two different anon_ids), left wins.
+ * Merging allocates nothing. Splitting allocates everything before the first change.
+ */
+#include "mm/vma_int.h"
+
+#include "base/assert.h"
+#include "mm/fault.h"
+
+static bool anon_compatible(const struct vma *a, const struct vma *b)
+{
+	if (a->anon_touched && b->anon_touched)
+		return a->anon_id == b->anon_id;
+	return !a->anon_forked && !b->anon_forked;
+}
+
+/* All that must agree but flags and anonymous pages. */
+static bool same_object(const struct vma *a, const struct vma *b)
+{
+	return a->end == b->start && a->file == b->file && a->pgoff + vma_pages(a) == b->pgoff;
+}
+
+bool vma_can_merge(const struct vma *a, const struct vma *b)
+{
+	return ((a->flags ^ b->flags) & ~VM_STICKY) == 0 && same_object(a, b) && anon_compatible(a, b);
+}
+
+/* `to` takes over what `from`'s range brings with it. */
+static void absorb(struct vma *to, const struct vma *from)
+{
+	to->flags |= from->flags & VM_STICKY;
+	if (to->anon_touched || !from->anon_touched)
+		return;
+	to->anon_touched = true;
+	to->anon_id = from->anon_id;
+	to->anon_forked = from->anon_forked;
+}
+
+struct merge_sides {
+	bool left, right;
+};
+
+static struct merge_sides merge_sides(const struct vma *prev, const struct vma *want, const struct vma *next)
+{
+	struct merge_sides s = {
+		.left = prev && vma_can_merge(prev, want),
+		.right = next && vma_can_merge(want, next),
+	};
+
+	if (s.left && s.right && !anon_compatible(prev, next))
+		s.right = false;
+	return s;
+}
+
+static void erase_and_free(struct cpu *c, struct vma *v)
+{
+	vma_erase(c, v);
+	vma_free(c, v);
+}
+
+/* next begins at `start` from now on, which lies below (it grew) or above (it lost its first pages). */
+static void move_start(struct cpu *c, struct vma *v, vaddr_t start)
+{
+	v->pgoff += (uint64_t)((int64_t)(start - v->start) >> PAGE_SHIFT);
+	v->apart = false;
+	vma_set_range(c, v, start, v->end);
+}
+
+struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, const struct vma *want)
+{
+	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
+	struct merge_sides s = merge_sides(prev, want, next);
+	struct vma *ret = NULL;
+	vaddr_t end;
+
+	if (s.left) {
+		ret = prev;
+		absorb(prev, want);
+		end = want->end;
+		if (s.right) {
+			absorb(prev, next);
+			end = next->end;
+			erase_and_free(c, next);
+		}
+		vma_set_range(c, prev, prev->start, end);
+	} else if (s.right) {
+		ret = next;
+		absorb(next, want);
+		move_start(c, next, want->start);
+	}
+	machine_path(c, outer);
+	return ret;
+}
+
+/* ---- changing flags of a part ---- */
+
+/* The part of v from addr on becomes `upper`, an unused object, which is inserted. */
+static void vma_split(struct cpu *c, struct vma *v, vaddr_t addr, struct vma *upper)
+{
+	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
+
+	thp_split_boundary(c, v, addr);
+	upper->start = addr;
+	upper->end = v->end;
+	upper->flags = v->flags;
+	upper->pgoff = v->pgoff + ((addr - v->start) >> PAGE_SHIFT);
+	upper->file = v->file;
+	if (upper->file)
+		file_get(upper->file);
+	upper->anon_touched = v->anon_touched;
+	upper->anon_id = v->anon_id;
+	upper->anon_forked = v->anon_forked;
+	vma_set_range(c, v, v->start, addr);
+	vma_insert(c, upper, v);
+	machine_path(c, outer);
+}
+
+/* Merge the range that `want` describes, now a part of v, with the neighbours that `s` names. Returns who covers it then. */
+static struct vma *merge_part(struct cpu *c, struct vma *v, const struct vma *want, struct merge_sides s)
+{
+	struct vma *prev = vma_prev(v), *next = vma_next(v), *ret;
+	bool whole = want->start == v->start && want->end == v->end;
+	vaddr_t end;
+
+	if (!whole)
+		thp_split_boundary(c, v, s.left ? want->end : want->start);
+	if (s.left) {
+		absorb(prev, want);
+		if (s.right)
+			absorb(prev, next);
+		end = s.right ? next->end : want->end;
+		if (whole)
+			erase_and_free(c, v);
+		else
+			move_start(c, v, want->end);
+		if (s.right)
+			erase_and_free(c, next);
+		vma_set_range(c, prev, prev->start, end);
+		ret = prev;
+	} else {
+		absorb(next, want);
+		if (whole)
+			erase_and_free(c, v);
+		else
+			vma_set_range(c, v, v->start, want->start);
+		move_start(c, next, want->start);
+		ret = next;
+	}
+	return ret;
+}
+
+/* Cut [start, end) out of v with up to two new areas. 0, or -ENOMEM with nothing changed. */
+static int isolate(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, struct vma **ret)
+{
+	uint64_t pieces = (uint64_t)(start > v->start) + (uint64_t)(end < v->end);
+	struct vma *spare[2] = { NULL, NULL }, *mid = v;
+
+	*ret = v;
+	if (!pieces)
+		return 0;
+	if (v->mm->map_count + pieces > v->mm->q->knobs.max_map_count)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < pieces; i++) {
+		spare[i] = vma_alloc(c, v->mm);
+		if (!spare[i]) {
+			if (i)
+				vma_free(c, spare[0]);
+			return -ENOMEM;
+		}
+	}
+	if (start > v->start) {
+		mid = spare[--pieces];
+		vma_split(c, v, start, mid);
+	}
+	if (end < mid->end)
+		vma_split(c, mid, end, spare[--pieces]);
+	*ret = mid;
+	return 0;
+}
+
+int vma_modify(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, uint64_t flags, struct vma **ret)
+{
+	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
+	struct vma want = *v;
+	struct merge_sides s;
+	int err = 0;
+
+	ASSERT_DEBUG(v->start <= start && start < end && end <= v->end);
+	want.start = start;
+	want.end = end;
+	want.pgoff += (start - v->start) >> PAGE_SHIFT;
+	want.flags = flags;
+	s = merge_sides(start == v->start ? vma_prev(v) : NULL, &want, end == v->end ? vma_next(v) : NULL);
+	if (s.left || s.right) {
+		*ret = merge_part(c, v, &want, s);
+	} else {
+		err = isolate(c, v, start, end, ret);
+		if (!err) {
+			(*ret)->flags = flags;
+			vma_touch(c, *ret, TOUCH_WRITE);
+		}
+	}
+	machine_path(c, outer);
+	return err;
+}
+
+void vma_mark_apart(struct vma *v)
+{
+	struct vma *prev = vma_prev(v), *next = vma_next(v);
+
+	v->apart = v->apart || (prev && vma_can_merge(prev, v));
+	if (next && vma_can_merge(v, next))
+		next->apart = true;
+}
+
+/* ---- anon_id ---- */
+
+/* Could a and b (a below b) share an anon_id, because they differ in nothing that mprotect could not make the same? */
+static bool anon_shareable(const struct vma *a, const struct vma *b)
+{
+	return ((a->flags ^ b->flags) & ~(VM_ACCESS_FLAGS | VM_STICKY)) == 0 && same_object(a, b);
+}
+
+static bool lends_anon(const struct vma *v)
+{
+	return v->anon_touched && !v->anon_forked;
+}
+
+void vma_anon_prepare(struct vma *v)
+{
+	const struct vma *next, *prev;
+
+	if (v->anon_touched)
+		return;
+	next = vma_next(v);
+	prev = vma_prev(v);
+	if (next && lends_anon(next) && anon_shareable(v, next))
+		v->anon_id = next->anon_id;
+	else if (prev && lends_anon(prev) && anon_shareable(prev, v))
+		v->anon_id = prev->anon_id;
+	else
+		v->anon_id = __atomic_add_fetch(&v->mm->anon_seq, 1, __ATOMIC_RELAXED);
+	v->anon_forked = false;
+	__atomic_store_n(&v->anon_touched, true, __ATOMIC_RELEASE);
+}
