@@ -2,6 +2,7 @@
 #ifndef QUIRE_MM_FAULT_INT_H
 #define QUIRE_MM_FAULT_INT_H
 
+#include "base/errno.h"
 #include "mm/fault.h"
 #include "mm/rmap.h"
 
@@ -40,13 +41,79 @@ static inline pte_t pte_owned(const struct machine *m, const struct frame *f, ui
 	return vm_flags & VM_WRITE ? e | PTE_WRITE : e;
 }
 
-/* ---- anon.c ---- */
+/* The huge zero page, given a huge entry. */
+static inline bool thp_is_zero(pte_t pmd)
+{
+	return (pmd & PTE_SOFT_ZERO) != 0;
+}
+
+/* ---- what several handlers do, inline so that the cost stays in the path that does it ---- */
+
+void anon_prepare_slow(struct cpu *c, struct vma *v);
+
 /* The area is about to get its first anonymous page. */
-void anon_prepare(struct cpu *c, struct vma *v);
+static inline void anon_prepare(struct cpu *c, struct vma *v)
+{
+	if (!__atomic_load_n(&v->anon_touched, __ATOMIC_ACQUIRE))
+		anon_prepare_slow(c, v);
+}
+
 /* A new frame for user memory, contents undefined. NULL: none. */
-struct frame *anon_alloc(struct cpu *c);
-/* The same, cleared. 0, -ENOMEM or what clearing returned. */
-int anon_alloc_zeroed(struct cpu *c, struct frame **ret);
+static inline struct frame *anon_alloc(struct cpu *c)
+{
+	struct alloc_req req = { .order = 0, .gfp = GFP_HIGHUSER_MOVABLE, .nid = NID_NONE };
+
+	return page_alloc(c, &req);
+}
+
+/* The same, cleared. */
+static inline struct frame *anon_alloc_zeroed(struct cpu *c)
+{
+	struct alloc_req req = { .order = 0, .gfp = GFP_HIGHUSER_MOVABLE | GFP_ZERO, .nid = NID_NONE };
+
+	return page_alloc(c, &req);
+}
+
+/* Copy a base page to a new one. 0 or -EHWPOISON. */
+static inline int anon_copy(struct cpu *c, struct frame *to, const struct frame *from)
+{
+	enum machine_path prev = machine_work(c, PATH_COPY_PAGE, 1);
+	int rc = machine_copy_page(c, frame_pfn(c->m, to), frame_pfn(c->m, from));
+
+	if (!rc)
+		vmstat_inc(c, VM_quire_pages_copied);
+	machine_path(c, prev);
+	return rc;
+}
+
+/* How hard to try for a huge page: transparent_hugepage.defrag. */
+static inline unsigned thp_gfp(const struct knobs *k, const struct vma *v)
+{
+	bool advised = (v->flags & VM_HUGEPAGE) != 0;
+
+	switch (k->thp_defrag) {
+	case THP_DEFRAG_ALWAYS:
+		return GFP_TRANSHUGE;
+	case THP_DEFRAG_DEFER:
+		return GFP_TRANSHUGE_LIGHT | GFP_KSWAPD_RECLAIM;
+	case THP_DEFRAG_DEFER_MADVISE:
+		return GFP_TRANSHUGE_LIGHT | (advised ? GFP_DIRECT_RECLAIM : GFP_KSWAPD_RECLAIM);
+	case THP_DEFRAG_MADVISE:
+		return GFP_TRANSHUGE_LIGHT | (advised ? GFP_DIRECT_RECLAIM : 0);
+	default:
+		return GFP_TRANSHUGE_LIGHT;
+	}
+}
+
+/* A new compound folio of 2 MiB for the area, contents undefined. NULL: none. */
+static inline struct frame *thp_alloc(struct cpu *c, const struct vma *v)
+{
+	struct alloc_req req = { .order = HPAGE_PMD_ORDER, .gfp = thp_gfp(&v->mm->q->knobs, v), .nid = NID_NONE };
+
+	return page_alloc(c, &req);
+}
+
+/* ---- anon.c ---- */
 /* Put a new frame (whose reference becomes the mapping's) into the empty f->pte, under its lock. */
 void map_anon(struct fault *f, struct frame *page);
 int fault_anon(struct fault *f);
@@ -60,14 +127,11 @@ int fault_file_shared(struct fault *f);
 
 /* ---- thp.c ---- */
 bool thp_allowed(const struct mm *mm, const struct vma *v, vaddr_t va);
-/* A new compound folio of 2 MiB for the area, by the defrag setting. NULL: none. */
-struct frame *thp_alloc(struct cpu *c, const struct vma *v);
 /* FAULT_FALLBACK, 0 or negative errno. */
 int thp_fault_anon(struct fault *f);
 int thp_fault_zero(struct fault *f);
 /* Put a new folio into the PMD entry, which is empty or has just been emptied, under its lock. */
 void thp_map(struct fault *f, struct frame *head);
-bool thp_is_zero(pte_t pmd);
 
 /* ---- thp_cow.c ---- */
 int thp_fault_wp(struct fault *f);

@@ -35,7 +35,7 @@ static inline int frame_entire_mapcount(const struct frame *head)
 
 static inline enum rss_kind frame_rss(const struct frame *head)
 {
-	return head->flags & FRAME_ANON ? RSS_ANON : head->flags & FRAME_SWAPBACKED ? RSS_SHMEM : RSS_FILE;
+	return head->flags & FRAME_ANON ? RSS_ANON : head->file->shmem ? RSS_SHMEM : RSS_FILE;
 }
 
 static inline void mm_rss_add(struct mm *mm, enum rss_kind kind, int64_t pages)

@@ -8,6 +8,7 @@
 
 #include "base/errno.h"
 #include "mm/fault.h"
+#include "mm/system.h"
 #include "mm/walk_int.h"
 
 ATTR_NOINLINE struct frame *pt_pmd_table(struct cpu *c, struct mm *mm, vaddr_t va, vaddr_t *ret_next)
@@ -93,11 +94,12 @@ bool pt_lookup(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *r
 }
 
 /* The entries of one PTE table for [start, end). */
-static void range_ptes(struct pt_range *w, struct frame *table, vaddr_t start, vaddr_t end)
+ATTR_NOINLINE static void range_ptes(struct pt_range *w, struct frame *table, vaddr_t start, vaddr_t end)
 {
 	struct cpu *c = w->c;
 	struct pt_ref r = pt_ref_at(c, table, start, PAGE_SHIFT);
 
+	machine_work(c, PATH_SCAN_TABLES, (end - start) >> PAGE_SHIFT);
 	pt_lock(c, table);
 	for (vaddr_t va = start; va < end; va += PAGE_SIZE, pt_ref_next(&r)) {
 		pt_touch_line(c, &r, va == start);
@@ -132,6 +134,7 @@ static bool range_huge(struct pt_range *w, const struct pt_ref *pmd, vaddr_t sta
 void pt_for_range(struct pt_range *w, vaddr_t start, vaddr_t end)
 {
 	struct cpu *c = w->c;
+	enum machine_path prev = machine_work(c, PATH_SCAN_TABLES, 0);
 	struct frame *table = NULL;
 	struct pt_ref pmd = { .pa = 0 };
 
@@ -158,6 +161,7 @@ void pt_for_range(struct pt_range *w, vaddr_t start, vaddr_t end)
 		if (pmd_table(e))
 			range_ptes(w, frame_of(c->m, pte_pfn(e)), va, next);
 	}
+	machine_path(c, prev);
 }
 
 static void visit_level(const struct mm *mm, const struct pt_visitor *v, struct frame *t, unsigned shift, vaddr_t base)

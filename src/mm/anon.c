@@ -1,0 +1,202 @@
+/*
+ * Anonymous base pages: the zero page, new pages, and copy on write for every kind of base page.
+ *
+ * Who owns: PTE_SOFT_EXCLUSIVE says that no other mapping shares the page, so a write may simply be allowed. It is set when a page is
+ * made for one mapping or found to have no other reference, and lost when fork shares the page. Writable implies exclusive or shared area.
+ * Locks: all entries under their table's lock; memory is prepared before it is taken.
+ */
+#include "base/errno.h"
+#include "mm/fault_int.h"
+
+/* Could pages of a and b, neighbours in this order, belong to one series of anonymous pages? */
+static bool anon_compatible(const struct vma *a, const struct vma *b)
+{
+	return a && b && a->end == b->start && a->file == b->file && !((a->flags ^ b->flags) & ~VM_ACCESS_FLAGS) &&
+	       b->pgoff == a->pgoff + ((a->end - a->start) >> PAGE_SHIFT);
+}
+
+ATTR_NOINLINE void anon_prepare_slow(struct cpu *c, struct vma *v)
+{
+	struct mm *mm = v->mm;
+	const struct vma *next = vma_next(v), *before = vma_prev(v);
+
+	machine_lock(c, &mm->ptl);
+	if (!v->anon_touched) {
+		if (anon_compatible(v, next) && next->anon_id && !next->anon_forked)
+			v->anon_id = next->anon_id;
+		else if (anon_compatible(before, v) && before->anon_id && !before->anon_forked)
+			v->anon_id = before->anon_id;
+		else if (!v->anon_id)
+			v->anon_id = ++mm->anon_seq;
+		__atomic_store_n(&v->anon_touched, true, __ATOMIC_RELEASE);
+	}
+	machine_unlock(c, &mm->ptl);
+}
+
+ATTR_NOINLINE void map_anon(struct fault *f, struct frame *page)
+{
+	struct cpu *c = f->c;
+	enum machine_path prev = machine_work(c, PATH_MAP_ANON, 1);
+
+	page->mapping = f->v->anon_id;
+	page->index = vma_page_index(f->v, f->va);
+	frame_set(page, FRAME_ANON | FRAME_SWAPBACKED);
+	rmap_add_pte(c, page, page);
+	if (f->v->flags & VM_LOCKED)
+		rmap_mlock(c, page);
+	mm_rss_add(f->mm, RSS_ANON, 1);
+	pte_write(c, &f->pte, pte_owned(c->m, page, f->v->flags));
+	machine_path(c, prev);
+}
+
+ATTR_NOINLINE int fault_anon(struct fault *f)
+{
+	struct cpu *c = f->c;
+	enum machine_path prev = machine_work(c, PATH_FAULT_ANON, 1);
+	struct frame *page;
+
+	anon_prepare(c, f->v);
+	page = anon_alloc_zeroed(c);
+	machine_path(c, PATH_FAULT_ANON);
+	if (page) {
+		pt_lock(c, f->pte.table);
+		bool done = !pte_read(c, &f->pte);
+
+		if (done) {
+			map_anon(f, page);
+			f->kind = VM_quire_fault_anon_4k;
+		}
+		pt_unlock(c, f->pte.table);
+		if (!done)
+			frame_put(c, page);
+	}
+	machine_path(c, prev);
+	return page ? 0 : -ENOMEM;
+}
+
+ATTR_NOINLINE int fault_zero_page(struct fault *f)
+{
+	struct cpu *c = f->c;
+	enum machine_path prev = machine_work(c, PATH_FAULT_ZERO, 1);
+
+	pt_lock(c, f->pte.table);
+	if (!pte_read(c, &f->pte)) {
+		pte_write(c, &f->pte, pfn_to_paddr(f->q->zero_pfn) | (pte_prot(f->v->flags) & ~PTE_WRITE) | PTE_SOFT_ZERO);
+		f->kind = VM_quire_fault_zero_4k;
+	}
+	pt_unlock(c, f->pte.table);
+	machine_path(c, prev);
+	return 0;
+}
+
+/* The write is allowed where the page lies. Under the table's lock. */
+ATTR_NOINLINE static void wp_reuse(struct fault *f, struct frame *head)
+{
+	struct cpu *c = f->c;
+	pte_t bits = PTE_WRITE | PTE_DIRTY | PTE_ACCESSED;
+
+	if (head->flags & FRAME_ANON) {
+		bits |= PTE_SOFT_EXCLUSIVE;
+		if (head->flags & FRAME_LAZYFREE) {
+			frame_clear(head, FRAME_LAZYFREE);
+			frame_set(head, FRAME_SWAPBACKED);
+		}
+	} else {
+		frame_set(head, FRAME_DIRTY);
+	}
+	pte_set_bits(c, &f->pte, bits);
+	f->kind = VM_quire_fault_reuse_4k;
+	vmstat_inc(c, VM_pgreuse);
+}
+
+/* A frame with the contents of `old` (NULL: the zero page), not yet mapped. */
+static int wp_new_page(struct fault *f, struct frame *old, struct frame **ret)
+{
+	struct cpu *c = f->c;
+
+	struct frame *page = old ? anon_alloc(c) : anon_alloc_zeroed(c);
+	int rc = page ? 0 : -ENOMEM;
+
+	if (page && old)
+		rc = anon_copy(c, page, old);
+	if (rc && page)
+		frame_put(c, page);
+	*ret = page;
+	return rc;
+}
+
+/*
+ * Give the writer its own copy of `old` (NULL: the zero page). The caller holds a reference on old's folio, which goes. The entry is
+ * emptied and flushed before the new page appears, so that no CPU reads the old page after another one has written the new.
+ */
+ATTR_NOINLINE static int wp_copy(struct fault *f, struct frame *old)
+{
+	struct cpu *c = f->c;
+	struct frame *page = NULL, *head = old ? frame_head(c->m, old) : NULL;
+	bool done = false;
+
+	anon_prepare(c, f->v);
+	int rc = wp_new_page(f, old, &page);
+
+	machine_path(c, PATH_FAULT_WP);
+	if (!rc) {
+		pt_lock(c, f->pte.table);
+		if (pte_read(c, &f->pte) == f->orig) {
+			pte_xchg(c, &f->pte, 0);
+			tlb_flush_page(c, f->mm, f->va);
+			if (old) {
+				mm_rss_add(f->mm, frame_rss(head), -1);
+				rmap_remove_pte(c, head, old, f->v->flags);
+			}
+			map_anon(f, page);
+			f->kind = VM_quire_fault_cow_4k;
+			done = true;
+		}
+		pt_unlock(c, f->pte.table);
+		if (!done)
+			frame_put(c, page);
+	}
+	if (head) {
+		if (done)
+			frame_put(c, head); /* the mapping's */
+		frame_put(c, head);
+	}
+	return rc;
+}
+
+/* May the page be written in place? Nobody else maps or holds it. Under the table's lock. */
+static bool wp_may_reuse(const struct fault *f, const struct frame *head)
+{
+	if (f->v->flags & VM_SHARED)
+		return true;
+	return (head->flags & FRAME_ANON) && ((f->orig & PTE_SOFT_EXCLUSIVE) || frame_refcount(head) == 1);
+}
+
+ATTR_NOINLINE int fault_wp(struct fault *f)
+{
+	struct cpu *c = f->c;
+	enum machine_path prev = machine_work(c, PATH_FAULT_WP, 1);
+	struct frame *old = NULL, *head;
+	bool copy = false;
+	int rc = 0;
+
+	pt_lock(c, f->pte.table);
+	if (pte_read(c, &f->pte) == f->orig) {
+		copy = true;
+		if (!(f->orig & PTE_SOFT_ZERO)) {
+			old = frame_of(c->m, pte_pfn(f->orig));
+			head = frame_head(c->m, old);
+			frame_touch(c, head, TOUCH_READ);
+			copy = !wp_may_reuse(f, head);
+			if (copy)
+				frame_get(c, head);
+			else
+				wp_reuse(f, head);
+		}
+	}
+	pt_unlock(c, f->pte.table);
+	if (copy)
+		rc = wp_copy(f, old);
+	machine_path(c, prev);
+	return rc;
+}

@@ -1,0 +1,129 @@
+/*
+ * Page faults: from the exception to the path that serves it, and the books that are kept.
+ *
+ * Every fault ends in exactly one quire_fault_* counter, so that their sum is pgfault; those that came through the exception also
+ * end in one latency histogram. A handler looks at the entry without a lock, prepares what it needs, takes the table's lock, and
+ * gives up when the entry has changed meanwhile: the access is then simply repeated (counted as spurious).
+ * Locks: mmap_lock for reading all the way.
+ */
+#include "base/assert.h"
+#include "base/errno.h"
+#include "mm/fault_int.h"
+
+/* Does the area allow the access? As on x86: whatever may be written or executed may be read. */
+static bool fault_allowed(const struct vma *v, unsigned err)
+{
+	if (err & ACCESS_WRITE)
+		return (v->flags & VM_WRITE) != 0;
+	if (err & ACCESS_EXEC)
+		return (v->flags & VM_EXEC) != 0;
+	return (v->flags & VM_ACCESS_FLAGS) != 0;
+}
+
+ATTR_NOINLINE static int fault_pte(struct fault *f)
+{
+	int rc = pt_pte(f->c, f->mm, &f->pmd, f->va, true, &f->pte);
+
+	if (rc)
+		return rc == -EISDIR ? 0 : rc; /* a huge page came in first */
+	f->orig = pte_read(f->c, &f->pte);
+	if (!f->orig) {
+		if (!f->v->file)
+			return fault_is_write(f) ? fault_anon(f) : fault_zero_page(f);
+		if (!fault_is_write(f))
+			return fault_file_read(f);
+		return f->v->flags & VM_SHARED ? fault_file_shared(f) : fault_file_cow(f);
+	}
+	if (fault_is_write(f) && !(f->orig & PTE_WRITE))
+		return fault_wp(f);
+	return 0; /* somebody else was first, or a TLB held the rights of before */
+}
+
+static int fault_run(struct fault *f)
+{
+	int rc = pt_pmd(f->c, f->mm, f->va, true, &f->pmd);
+
+	if (rc)
+		return rc;
+	f->orig = pte_read(f->c, &f->pmd);
+	rc = FAULT_FALLBACK;
+	if (!f->orig && thp_allowed(f->mm, f->v, f->va))
+		rc = fault_is_write(f) || !f->q->knobs.thp_use_zero_page ? thp_fault_anon(f) : thp_fault_zero(f);
+	else if (pmd_huge(f->orig))
+		rc = fault_is_write(f) && !(f->orig & PTE_WRITE) ? thp_fault_wp(f) : 0;
+	return rc == FAULT_FALLBACK ? fault_pte(f) : rc;
+}
+
+static enum fault_kind fault_latency_kind(enum vm_counter kind)
+{
+	switch ((unsigned)kind) {
+	case VM_quire_fault_anon_4k:
+		return FK_ANON_4K;
+	case VM_quire_fault_anon_2m:
+		return FK_ANON_2M;
+	case VM_quire_fault_zero_4k:
+	case VM_quire_fault_zero_2m:
+		return FK_ZERO;
+	case VM_quire_fault_cow_4k:
+		return FK_COW_4K;
+	case VM_quire_fault_cow_2m:
+		return FK_COW_2M;
+	case VM_quire_fault_file:
+		return FK_FILE;
+	default:
+		return FK_OTHER;
+	}
+}
+
+/* Keep the books of a fault that ended with rc; returns what the caller is told: 0, -EFAULT or -ENOMEM. */
+static int fault_count(struct fault *f, int rc)
+{
+	if (rc == -EHWPOISON || rc == -ENXIO) {
+		f->kind = VM_quire_fault_sigbus;
+		rc = -EFAULT;
+	} else if (rc == -EFAULT) {
+		f->kind = VM_quire_fault_sigsegv;
+	} else if (rc) {
+		f->kind = VM_quire_fault_oom;
+		rc = -ENOMEM;
+	}
+	vmstat_inc(f->c, VM_pgfault);
+	vmstat_inc(f->c, f->kind);
+	if (f->major && !rc)
+		vmstat_inc(f->c, VM_pgmajfault);
+	return rc;
+}
+
+ATTR_NOINLINE int fault_handle(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, unsigned err)
+{
+	struct fault f = { .c = c, .q = mm->q, .mm = mm, .v = v, .va = va, .err = err, .kind = VM_quire_fault_spurious };
+	enum machine_path prev = machine_work(c, PATH_FAULT, 1);
+	int rc = fault_count(&f, fault_allowed(v, err) ? fault_run(&f) : -EFAULT);
+
+	machine_path(c, prev);
+	return rc;
+}
+
+ATTR_NOINLINE int mm_fault(struct cpu *c, vaddr_t va, unsigned err)
+{
+	struct mm *mm = c->pc->lazy ? NULL : c->pc->active_mm;
+	struct fault f = { .c = c, .q = c->q, .mm = mm, .va = va, .err = err, .kind = VM_quire_fault_spurious };
+	enum machine_path prev = machine_work(c, PATH_FAULT, 1);
+	int rc = -EFAULT;
+
+	if (mm && va < TASK_SIZE) {
+		machine_read_lock(c, &mm->mmap_lock);
+		f.v = vma_for_fault(c, mm, va, (err & ACCESS_USER) != 0);
+		machine_path(c, PATH_FAULT);
+		if (f.v && fault_allowed(f.v, err))
+			rc = fault_run(&f);
+		machine_read_unlock(c, &mm->mmap_lock);
+	}
+	rc = fault_count(&f, rc);
+	machine_path(c, PATH_FAULT);
+	uint64_t now_ns = machine_now_ns(c), start_ns = c->fault_start_ps / PS_PER_NS;
+
+	hist_add(&c->q->fault_ns[fault_latency_kind(f.kind)], now_ns > start_ns ? now_ns - start_ns : 0);
+	machine_path(c, prev);
+	return rc;
+}

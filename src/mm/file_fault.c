@@ -1,0 +1,153 @@
+/*
+ * Faults on mapped files: what the page cache has is mapped, what it lacks is brought in first.
+ *
+ *   read             the page, and around it whatever is cached anyway (quire.fault_around_bytes)
+ *   private, write   a copy that belongs to the mapping
+ *   shared, write    the page itself, writable and dirty; a page that was only read is write-protected until its first write, because
+ *                    the file system wants to know (memory-backed files don't care)
+ * Locks: the file's lock (in file.c) is outside the table's lock. Looking up what is cached takes none.
+ */
+#include "base/errno.h"
+#include "mm/fault_int.h"
+
+static pte_t file_entry(const struct fault *f, const struct frame *page, bool write)
+{
+	pte_t e = pfn_to_paddr(frame_pfn(f->c->m, page)) | pte_prot(f->v->flags) | PTE_ACCESSED;
+
+	if (write)
+		e |= PTE_DIRTY | PTE_WRITE;
+	else if (!f->v->file->shmem)
+		e &= ~PTE_WRITE;
+	return e;
+}
+
+/* Map a cached page into the empty entry at *r, under its lock; the caller's reference becomes the mapping's. */
+static void map_file(struct fault *f, const struct pt_ref *r, struct frame *page, bool write)
+{
+	struct cpu *c = f->c;
+
+	rmap_add_pte(c, page, page);
+	if (f->v->flags & VM_LOCKED)
+		rmap_mlock(c, page);
+	if (write)
+		frame_set(page, FRAME_DIRTY);
+	mm_rss_add(f->mm, f->v->file->shmem ? RSS_SHMEM : RSS_FILE, 1);
+	pte_write(c, r, file_entry(f, page, write));
+}
+
+/*
+ * Map the cached pages in the window around the fault, under the table's lock. true: the one that was asked for is among them.
+ * The window is aligned by its size and cut by the area and the table, as Linux cuts it.
+ */
+ATTR_NOINLINE static bool fault_around(struct fault *f)
+{
+	struct cpu *c = f->c;
+	uint64_t bytes = MAX(f->q->knobs.fault_around_bytes, PAGE_SIZE), at = ALIGN_DOWN(f->va, PAGE_SIZE);
+	vaddr_t table = ALIGN_DOWN(f->va, PMD_SIZE);
+	vaddr_t start = MAX(MAX(ALIGN_DOWN(at, bytes), f->v->start), table);
+	vaddr_t end = MIN(MIN(ALIGN_DOWN(at, bytes) + bytes, f->v->end), table + PMD_SIZE);
+	struct pt_ref r = pt_ref_at(c, f->pte.table, start, PAGE_SHIFT);
+	bool hit = false;
+
+	pt_lock(c, f->pte.table);
+	for (vaddr_t va = start; va < end; va += PAGE_SIZE, pt_ref_next(&r)) {
+		pt_touch_line(c, &r, va == start);
+		if (pte_peek(&r))
+			continue;
+		struct frame *page = file_lookup(c, f->v->file, vma_page_index(f->v, va));
+
+		machine_path(c, PATH_FAULT_FILE);
+		if (!page)
+			continue;
+		machine_work(c, PATH_FAULT_AROUND, 1);
+		map_file(f, &r, page, false);
+		hit |= va == at;
+	}
+	pt_unlock(c, f->pte.table);
+	return hit;
+}
+
+/* Bring the page in. 0, -ENOMEM, -ENXIO (beyond the end of the file). */
+static int file_page(struct fault *f, struct frame **ret)
+{
+	bool major = false;
+	int rc = file_get_page(f->c, f->v->file, vma_page_index(f->v, f->va), ret, &major);
+
+	machine_path(f->c, PATH_FAULT_FILE);
+	f->major = !rc && major;
+	return rc;
+}
+
+/* Bring the page in and map it. */
+static int file_map_one(struct fault *f, bool write)
+{
+	struct cpu *c = f->c;
+	struct frame *page;
+	int rc = file_page(f, &page);
+
+	if (rc)
+		return rc;
+	pt_lock(c, f->pte.table);
+	if (!pte_read(c, &f->pte)) {
+		map_file(f, &f->pte, page, write);
+		f->kind = VM_quire_fault_file;
+		page = NULL;
+	}
+	pt_unlock(c, f->pte.table);
+	if (page)
+		frame_put(c, page);
+	return 0;
+}
+
+ATTR_NOINLINE int fault_file_read(struct fault *f)
+{
+	struct cpu *c = f->c;
+	enum machine_path prev = machine_work(c, PATH_FAULT_FILE, 1);
+	int rc = 0;
+
+	if (f->q->knobs.fault_around_bytes > PAGE_SIZE && fault_around(f))
+		f->kind = VM_quire_fault_file;
+	else
+		rc = file_map_one(f, false);
+	machine_path(c, prev);
+	return rc;
+}
+
+ATTR_NOINLINE int fault_file_shared(struct fault *f)
+{
+	enum machine_path prev = machine_work(f->c, PATH_FAULT_FILE, 1);
+	int rc = file_map_one(f, true);
+
+	machine_path(f->c, prev);
+	return rc;
+}
+
+ATTR_NOINLINE int fault_file_cow(struct fault *f)
+{
+	struct cpu *c = f->c;
+	enum machine_path prev = machine_work(c, PATH_FAULT_FILE, 1);
+	struct frame *src = NULL, *page;
+
+	anon_prepare(c, f->v);
+	page = anon_alloc(c);
+	machine_path(c, PATH_FAULT_FILE);
+	int rc = page ? file_page(f, &src) : -ENOMEM;
+
+	if (!rc)
+		rc = anon_copy(c, page, src);
+	if (!rc) {
+		pt_lock(c, f->pte.table);
+		if (!pte_read(c, &f->pte)) {
+			map_anon(f, page);
+			f->kind = VM_quire_fault_cow_4k;
+			page = NULL;
+		}
+		pt_unlock(c, f->pte.table);
+	}
+	if (page)
+		frame_put(c, page);
+	if (src)
+		frame_put(c, src);
+	machine_path(c, prev);
+	return rc;
+}

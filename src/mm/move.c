@@ -1,0 +1,119 @@
+/*
+ * Moving mappings to other addresses (mremap): huge entries and whole PTE tables where both addresses are 2 MiB aligned, else entry by
+ * entry. Frames stay as they are: an anonymous page's index names it, not its address.
+ *
+ * Locks: mmap_lock for writing; the source table's lock, then the destination's. The old range is flushed before they are dropped, so
+ * that no CPU can write through the old address once the new one is there to be written through.
+ */
+#include "base/errno.h"
+#include "mm/fault.h"
+
+static void lock_pair(struct cpu *c, struct frame *src, struct frame *dst)
+{
+	pt_lock(c, src);
+	if (dst != src)
+		pt_lock(c, dst);
+}
+
+static void unlock_pair(struct cpu *c, struct frame *src, struct frame *dst)
+{
+	if (dst != src)
+		pt_unlock(c, dst);
+	pt_unlock(c, src);
+}
+
+ATTR_NOINLINE static void move_pte(struct cpu *c, const struct pt_ref *src, const struct pt_ref *dst)
+{
+	pte_t e = pte_xchg(c, src, 0);
+
+	(void)machine_work(c, PATH_MOVE_TABLES, 1);
+	pte_write(c, dst, e);
+}
+
+/* The entries of one PTE table on both sides. */
+static void move_ptes(struct cpu *c, struct mm *mm, struct pt_ref src, struct pt_ref dst, vaddr_t old, uint64_t len)
+{
+	bool moved = false;
+
+	lock_pair(c, src.table, dst.table);
+	for (uint64_t off = 0; off < len; off += PAGE_SIZE, pt_ref_next(&src), pt_ref_next(&dst)) {
+		pt_touch_line(c, &src, off == 0);
+		if (!pte_peek(&src))
+			continue;
+		move_pte(c, &src, &dst);
+		moved = true;
+	}
+	if (moved)
+		tlb_flush_mm_range(c, mm, old, old + len, PAGE_SHIFT, false);
+	unlock_pair(c, src.table, dst.table);
+}
+
+/* A huge entry with its deposited table, or a whole PTE table. false: the destination is taken. */
+static bool move_pmd(struct cpu *c, struct mm *mm, const struct pt_ref *src, const struct pt_ref *dst, vaddr_t old)
+{
+	bool ok;
+
+	(void)machine_work(c, PATH_MOVE_TABLES, 1);
+	lock_pair(c, src->table, dst->table);
+	ok = !pte_read(c, dst);
+	if (ok) {
+		pte_t e = pte_xchg(c, src, 0);
+
+		if (pmd_huge(e) && src->table != dst->table)
+			pt_deposit(c, dst->table, pt_withdraw(c, src->table));
+		pte_write(c, dst, e);
+		tlb_flush_mm_range(c, mm, old, old + PMD_SIZE, pmd_huge(e) ? PMD_SHIFT : PAGE_SHIFT, !pmd_huge(e));
+	}
+	unlock_pair(c, src->table, dst->table);
+	return ok;
+}
+
+/* What one PMD entry of the source and one of the destination cover. 0 or -ENOMEM. */
+static int move_step(struct cpu *c, struct vma *from, struct pt_ref *src, vaddr_t old, vaddr_t new_addr, uint64_t len)
+{
+	struct mm *mm = from->mm;
+	struct pt_ref dst, dst_pte, src_pte;
+	pte_t e = pte_read(c, src);
+
+	if (!e)
+		return 0;
+	int rc = pt_pmd(c, mm, new_addr, true, &dst);
+
+	if (rc)
+		return rc;
+	if (len == PMD_SIZE && move_pmd(c, mm, src, &dst, old))
+		return 0;
+	if (pmd_huge(e))
+		thp_split_pmd(c, from, src, old);
+	rc = pt_pte(c, mm, &dst, new_addr, true, &dst_pte);
+	if (!rc)
+		rc = pt_pte(c, mm, src, old, false, &src_pte);
+	if (!rc)
+		move_ptes(c, mm, src_pte, dst_pte, old, len);
+	return rc;
+}
+
+int64_t move_range(struct cpu *c, struct vma *from, struct vma *to, vaddr_t old, vaddr_t new_addr, uint64_t len)
+{
+	enum machine_path prev = machine_work(c, PATH_MOVE_TABLES, 0);
+	uint64_t off = 0, step;
+
+	(void)to;
+	for (; off < len; off += step) {
+		vaddr_t o = old + off, n = new_addr + off, next;
+		struct frame *table = pt_pmd_table(c, from->mm, o, &next);
+
+		step = MIN(len - off, table ? PMD_SIZE : next - o);
+		if (!table)
+			continue;
+		/* The next boundary of a table on either side ends the step. */
+		step = MIN(step, PMD_SIZE - (o & ~PMD_MASK));
+		step = MIN(step, PMD_SIZE - (n & ~PMD_MASK));
+		struct pt_ref src = pt_ref_at(c, table, o, PMD_SHIFT);
+
+		if (move_step(c, from, &src, o, n, step))
+			break;
+	}
+	machine_path(c, prev);
+	return (int64_t)off;
+}

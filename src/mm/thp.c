@@ -1,0 +1,202 @@
+/*
+ * Huge pages of anonymous memory: who gets one, the first touch, the huge zero page, and giving up a huge mapping.
+ *
+ * Invariants: pagetable.h P3 (a PTE table is deposited for every huge entry), frame.h F2 to F4 (counts). A split replaces one mapping by
+ * 512 and leaves the folio whole. While an entry is being split it is neither present to the hardware nor a table.
+ * Locks: PMD entries under their table's lock. The huge zero page is made under q->huge_zero_lock and kept.
+ */
+#include "base/assert.h"
+#include "base/errno.h"
+#include "mm/fault_int.h"
+#include "mm/hugecopy.h"
+
+bool thp_allowed(const struct mm *mm, const struct vma *v, vaddr_t va)
+{
+	vaddr_t base = ALIGN_DOWN(va, PMD_SIZE);
+	uint32_t enabled = mm->q->knobs.thp_enabled;
+
+	if (v->file || (v->flags & (VM_SHARED | VM_NOHUGEPAGE | VM_SPECIAL)) || mm->thp_disable)
+		return false;
+	if (base < v->start || v->end - base < PMD_SIZE)
+		return false;
+	return enabled == THP_ALWAYS || (enabled == THP_MADVISE && (v->flags & VM_HUGEPAGE));
+}
+
+ATTR_NOINLINE void thp_map(struct fault *f, struct frame *head)
+{
+	struct cpu *c = f->c;
+	enum machine_path prev = machine_work(c, PATH_MAP_ANON, 1);
+	pte_t e = pte_owned(c->m, head, f->v->flags) | PTE_HUGE;
+
+	head->mapping = f->v->anon_id;
+	head->index = vma_page_index(f->v, ALIGN_DOWN(f->va, PMD_SIZE));
+	frame_set(head, FRAME_ANON | FRAME_SWAPBACKED);
+	rmap_add_pmd(c, head);
+	if (f->v->flags & VM_LOCKED)
+		rmap_mlock(c, head);
+	__atomic_add_fetch(&f->mm->huge_mapped, 1, __ATOMIC_RELAXED);
+	mm_rss_add(f->mm, RSS_ANON, HPAGE_PMD_NR);
+	pte_write(c, &f->pmd, e);
+	machine_path(c, prev);
+}
+
+ATTR_NOINLINE int thp_fault_anon(struct fault *f)
+{
+	struct cpu *c = f->c;
+	enum machine_path prev = machine_work(c, PATH_FAULT_HUGE, 1);
+	struct frame *head, *table = NULL;
+	int rc = FAULT_FALLBACK;
+
+	anon_prepare(c, f->v);
+	head = thp_alloc(c, f->v);
+	machine_path(c, PATH_FAULT_HUGE);
+	if (!head) {
+		vmstat_inc(c, VM_thp_fault_fallback);
+		goto out;
+	}
+	table = pt_alloc_table(c, f->mm);
+	rc = table ? hugecopy_clear(c, head, HPAGE_PMD_NR, f->va) : -ENOMEM;
+	machine_path(c, PATH_FAULT_HUGE);
+	if (!rc) {
+		pt_lock(c, f->pmd.table);
+		if (!pte_read(c, &f->pmd)) {
+			thp_map(f, head);
+			pt_deposit(c, f->pmd.table, table);
+			head = table = NULL;
+			f->kind = VM_quire_fault_anon_2m;
+			vmstat_inc(c, VM_thp_fault_alloc);
+		}
+		pt_unlock(c, f->pmd.table);
+	}
+	if (table)
+		pt_free_table(c, f->mm, table);
+	if (head)
+		frame_put(c, head);
+out:
+	machine_path(c, prev);
+	return rc;
+}
+
+/* The huge zero page, made when it is first needed. NULL: no memory. */
+static struct frame *thp_zero_folio(struct cpu *c, struct quire *q)
+{
+	struct frame *z = __atomic_load_n(&q->huge_zero, __ATOMIC_ACQUIRE);
+
+	if (z)
+		return z;
+	struct alloc_req req = { .order = HPAGE_PMD_ORDER, .gfp = GFP_TRANSHUGE & ~GFP_MOVABLE, .nid = NID_NONE };
+
+	z = page_alloc(c, &req);
+	if (!z || hugecopy_clear(c, z, HPAGE_PMD_NR, 0)) {
+		if (z)
+			frame_put(c, z);
+		vmstat_inc(c, VM_thp_zero_page_alloc_failed);
+		return NULL;
+	}
+	machine_lock(c, &q->huge_zero_lock);
+	if (!q->huge_zero) {
+		frame_set(z, FRAME_HUGE_ZERO);
+		vmstat_inc(c, VM_thp_zero_page_alloc);
+		__atomic_store_n(&q->huge_zero, z, __ATOMIC_RELEASE);
+		z = NULL;
+	}
+	machine_unlock(c, &q->huge_zero_lock);
+	if (z)
+		frame_put(c, z);
+	return q->huge_zero;
+}
+
+ATTR_NOINLINE int thp_fault_zero(struct fault *f)
+{
+	struct cpu *c = f->c;
+	enum machine_path prev = machine_work(c, PATH_FAULT_HUGE, 1);
+	struct frame *table = pt_alloc_table(c, f->mm), *zero;
+	int rc = -ENOMEM;
+
+	anon_prepare(c, f->v);
+	machine_path(c, PATH_FAULT_HUGE);
+	if (!table)
+		goto out;
+	zero = thp_zero_folio(c, f->q);
+	machine_path(c, PATH_FAULT_HUGE);
+	rc = FAULT_FALLBACK;
+	if (!zero) {
+		vmstat_inc(c, VM_thp_fault_fallback);
+	} else {
+		rc = 0;
+		pt_lock(c, f->pmd.table);
+		if (!pte_read(c, &f->pmd)) {
+			pte_write(c, &f->pmd, pfn_to_paddr(frame_pfn(c->m, zero)) | (pte_prot(f->v->flags) & ~PTE_WRITE) |
+						      PTE_HUGE | PTE_SOFT_ZERO);
+			pt_deposit(c, f->pmd.table, table);
+			table = NULL;
+			f->kind = VM_quire_fault_zero_2m;
+		}
+		pt_unlock(c, f->pmd.table);
+	}
+	if (table)
+		pt_free_table(c, f->mm, table);
+out:
+	machine_path(c, prev);
+	return rc;
+}
+
+/* Fill an unused PTE table with 512 entries that mean what the huge entry `e` meant. */
+static void split_fill(struct cpu *c, struct quire *q, struct frame *table, pte_t e)
+{
+	pte_t *entry = machine_ptr(c->m, pfn_to_paddr(frame_pfn(c->m, table)));
+	pte_t bits = e & ~(PTE_HUGE | PTE_ADDR_MASK);
+	pfn_t first = thp_is_zero(e) ? q->zero_pfn : pte_pfn(e);
+
+	machine_touch(c, pfn_to_paddr(frame_pfn(c->m, table)), PAGE_SIZE, TOUCH_WRITE);
+	for (unsigned i = 0; i < PT_ENTRIES; i++)
+		entry[i] = pfn_to_paddr(pfn_add(first, thp_is_zero(e) ? 0 : i)) | bits;
+	table->nr_tables = PT_ENTRIES;
+}
+
+/* One mapping of the whole becomes one of each frame. */
+static void split_counts(struct cpu *c, struct vma *v, struct frame *head)
+{
+	frame_touch(c, head, TOUCH_ATOMIC);
+	__atomic_add_fetch(&head->refcount, (int32_t)HPAGE_PMD_NR - 1, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < HPAGE_PMD_NR; i++)
+		rmap_add_pte(c, head, head + i);
+	rmap_remove_pmd(c, head, v->flags);
+	__atomic_sub_fetch(&v->mm->huge_mapped, 1, __ATOMIC_RELAXED);
+}
+
+ATTR_NOINLINE void thp_split_pmd(struct cpu *c, struct vma *v, const struct pt_ref *pmd, vaddr_t va)
+{
+	enum machine_path prev = machine_work(c, PATH_SPLIT_PMD, 1);
+	vaddr_t base = ALIGN_DOWN(va, PMD_SIZE);
+
+	pt_lock(c, pmd->table);
+	pte_t e = pte_read(c, pmd);
+
+	if (pmd_huge(e)) {
+		struct frame *table = pt_withdraw(c, pmd->table);
+
+		/* Out of the hardware's reach, but still taken: no bit that it sets meanwhile is lost. */
+		e = pte_xchg(c, pmd, (e & ~PTE_PRESENT) | PTE_PROTNONE);
+		if (e & PTE_PRESENT)
+			tlb_flush_mm_range(c, v->mm, base, base + PMD_SIZE, PMD_SHIFT, false);
+		machine_path(c, PATH_SPLIT_PMD);
+		split_fill(c, v->mm->q, table, e);
+		if (!thp_is_zero(e))
+			split_counts(c, v, frame_of(c->m, pte_pfn(e)));
+		pte_write(c, pmd, pt_table_entry(c->m, table));
+		vmstat_inc(c, VM_thp_split_pmd);
+	}
+	pt_unlock(c, pmd->table);
+	machine_path(c, prev);
+}
+
+void thp_split_boundary(struct cpu *c, struct vma *v, vaddr_t va)
+{
+	struct pt_ref pmd;
+
+	if (v->file || IS_ALIGNED(va, PMD_SIZE) || pt_pmd(c, v->mm, va, false, &pmd))
+		return;
+	if (pmd_huge(pte_read(c, &pmd)))
+		thp_split_pmd(c, v, &pmd, va);
+}

@@ -1,0 +1,366 @@
+/*
+ * TLB flushing and address-space switches (rules T1 to T3 of tlb.h).
+ *
+ * Who may hold translations of an address space: the CPUs in mm->cpus by their current context, and any CPU by one of its
+ * PERCPU_CTX_SLOTS remembered contexts. The former are told at once; the latter, and CPUs that run a kernel task on a lazily left
+ * address space, compare generations before they use it again. When tables were freed the lazy ones are told as well, since the
+ * hardware could still walk them, and they leave the address space for good.
+ * A CPU's own state (percpu) is written by that CPU, and by a flusher on its behalf once it has acknowledged.
+ */
+#include "mm/tlb.h"
+
+#include "base/assert.h"
+#include "mm/pagetable.h"
+#include "mm/system.h"
+
+struct gather_batch {
+	struct gather_batch *next;
+	uint64_t nr;
+	struct frame *frames[MMU_GATHER_BATCH];
+};
+
+_Static_assert(sizeof(struct gather_batch) <= PAGE_SIZE, "a batch is a page");
+
+/* ---- flushing ---- */
+
+static struct ctx_slot *ctx_find(struct percpu *pc, uint32_t ctx)
+{
+	for (unsigned i = 0; i < PERCPU_CTX_SLOTS; i++)
+		if (pc->ctx[i].ctx == ctx)
+			return &pc->ctx[i];
+	return NULL;
+}
+
+static void touch_mm(struct cpu *c, const struct mm *mm, const void *field, size_t len, enum touch_kind kind)
+{
+	(void)mm;
+	machine_touch(c, machine_pa(c->m, field), len, kind);
+}
+
+/* `id` no longer runs on mm, not even lazily. */
+static void leave_mm(struct cpu *c, struct mm *mm, struct percpu *pc, unsigned id)
+{
+	pc->active_mm = NULL;
+	pc->lazy = false;
+	touch_mm(c, mm, &mm->cpus.bits[id / 64], sizeof(uint64_t), TOUCH_ATOMIC);
+	__atomic_and_fetch(&mm->cpus.bits[id / 64], ~(1ULL << (id % 64)), __ATOMIC_RELAXED);
+}
+
+/* This CPU's part of a flush that made the generation `gen`. */
+ATTR_NOINLINE static void flush_here(struct cpu *c, struct mm *mm, struct tlb_flush f, uint64_t gen)
+{
+	struct percpu *pc = c->pc;
+	struct ctx_slot *slot;
+
+	if (pc->active_mm != mm)
+		return;
+	if (pc->lazy) {
+		if (f.freed_tables) {
+			leave_mm(c, mm, pc, c->id);
+			c->m->ops->load_context(c, pfn(0), 0);
+		}
+		return;
+	}
+	slot = ctx_find(pc, mm->ctx);
+	ASSERT(slot);
+	if (slot->tlb_gen != gen - 1)
+		f.full = true; /* an earlier flush has not reached this CPU yet: do both */
+	c->m->ops->flush_local(c, &f);
+	slot->tlb_gen = gen;
+	if (f.full)
+		vmstat_inc(c, VM_nr_tlb_local_flush_all);
+	else
+		vmstat_add(c, VM_nr_tlb_local_flush_one, (int64_t)((f.end - f.start + (1ULL << f.stride_shift) - 1) >> f.stride_shift));
+}
+
+/* The other CPUs that must be told now. */
+static bool flush_targets(struct cpu *c, const struct mm *mm, bool freed_tables, struct cpumask *ret)
+{
+	unsigned id, n = 0;
+
+	touch_mm(c, mm, &mm->cpus, (c->m->nr_cpus + 7) / 8, TOUCH_READ);
+	for_each_cpu(id, &mm->cpus, c->m->nr_cpus) {
+		const struct percpu *pc = c->q->percpu[id];
+
+		if (id == c->id)
+			continue;
+		machine_touch(c, pc->pa, 1, TOUCH_READ);
+		if (pc->lazy && !freed_tables)
+			continue;
+		cpumask_set(ret, id);
+		n++;
+	}
+	return n != 0;
+}
+
+/* `id` has flushed for generation gen: it need not do so again when it next switches to the address space. */
+static void flush_acknowledged(struct cpu *c, struct mm *mm, unsigned id, uint64_t gen, bool freed_tables)
+{
+	struct percpu *pc = c->q->percpu[id];
+	struct ctx_slot *slot = ctx_find(pc, mm->ctx);
+	uint64_t before = gen - 1;
+
+	if (slot)
+		__atomic_compare_exchange_n(&slot->tlb_gen, &before, gen, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	if (freed_tables && pc->active_mm == mm && pc->lazy)
+		leave_mm(c, mm, pc, id);
+}
+
+ATTR_NOINLINE static void flush_there(struct cpu *c, struct mm *mm, const struct tlb_flush *f, uint64_t gen)
+{
+	struct cpumask targets = { .bits = { 0 } };
+	unsigned id, remote = 0;
+
+	if (!flush_targets(c, mm, f->freed_tables, &targets))
+		return;
+	c->m->ops->flush_remote(c, &targets, f, &remote);
+	vmstat_inc(c, VM_nr_tlb_remote_flush);
+	vmstat_add(c, VM_nr_tlb_remote_flush_received, remote);
+	for_each_cpu(id, &targets, c->m->nr_cpus)
+		flush_acknowledged(c, mm, id, gen, f->freed_tables);
+}
+
+/* Hardware tells everybody, interrupts nobody, and reaches remembered contexts as well. */
+static void flush_broadcast(struct cpu *c, struct mm *mm, const struct tlb_flush *f, uint64_t gen)
+{
+	struct cpumask all = { .bits = { 0 } };
+	unsigned remote = 0;
+
+	for (unsigned id = 0; id < c->m->nr_cpus; id++)
+		cpumask_set(&all, id);
+	c->m->ops->flush_remote(c, &all, f, &remote);
+	for (unsigned id = 0; id < c->m->nr_cpus; id++)
+		flush_acknowledged(c, mm, id, gen, f->freed_tables);
+}
+
+ATTR_NOINLINE void tlb_flush_mm_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift,
+				      bool freed_tables)
+{
+	enum machine_path prev = machine_work(c, PATH_TLB_FLUSH, 1);
+	struct tlb_flush f = {
+		.ctx = mm->ctx,
+		.full = (end - start) >> stride_shift > mm->q->knobs.tlb_flush_ceiling,
+		.freed_tables = freed_tables,
+		.stride_shift = (uint8_t)stride_shift,
+		.start = start,
+		.end = end,
+	};
+	uint64_t gen = __atomic_add_fetch(&mm->tlb_gen, 1, __ATOMIC_SEQ_CST);
+
+	touch_mm(c, mm, &mm->tlb_gen, sizeof(mm->tlb_gen), TOUCH_ATOMIC);
+	if (c->m->broadcast_tlbi) {
+		flush_broadcast(c, mm, &f, gen);
+	} else {
+		flush_there(c, mm, &f, gen);
+		flush_here(c, mm, f, gen);
+	}
+	machine_path(c, prev);
+}
+
+void tlb_flush_page(struct cpu *c, struct mm *mm, vaddr_t va)
+{
+	va = ALIGN_DOWN(va, PAGE_SIZE);
+	tlb_flush_mm_range(c, mm, va, va + PAGE_SIZE, PAGE_SHIFT, false);
+}
+
+/* ---- gathering ---- */
+
+static void gather_reset(struct mmu_gather *g)
+{
+	g->start = ~0ULL;
+	g->end = 0;
+	g->freed_tables = false;
+	g->huge_only = true;
+}
+
+void tlb_gather_begin(struct cpu *c, struct mmu_gather *g, struct mm *mm, bool full_mm)
+{
+	(void)c;
+	*g = (struct mmu_gather){ .mm = mm, .full_mm = full_mm };
+	gather_reset(g);
+}
+
+void tlb_gather_range(struct mmu_gather *g, vaddr_t va, uint64_t size)
+{
+	g->start = MIN(g->start, va);
+	g->end = MAX(g->end, va + size);
+	if (size < PMD_SIZE)
+		g->huge_only = false;
+}
+
+/* Make room for another frame. false: flush first. */
+static bool gather_next_batch(struct cpu *c, struct mmu_gather *g)
+{
+	struct gather_batch *b = g->last ? g->last->next : g->first;
+
+	if (!b) {
+		struct alloc_req req = { .order = 0, .gfp = GFP_NOWARN, .nid = NID_NONE };
+		struct frame *page = g->nr_batches < MMU_GATHER_BATCHES ? page_alloc(c, &req) : NULL;
+
+		if (!page)
+			return false;
+		b = machine_ptr(c->m, pfn_to_paddr(frame_pfn(c->m, page)));
+		b->next = NULL;
+		b->nr = 0;
+		*(g->last ? &g->last->next : &g->first) = b;
+		g->nr_batches++;
+	}
+	g->last = b;
+	return true;
+}
+
+bool tlb_gather_add(struct cpu *c, struct mmu_gather *g, struct frame *f)
+{
+	if (!g->last) {
+		ASSERT(g->nr < MMU_GATHER_BUNDLE);
+		g->frames[g->nr++] = f;
+		return g->nr == MMU_GATHER_BUNDLE && !gather_next_batch(c, g);
+	}
+	ASSERT(g->last->nr < MMU_GATHER_BATCH);
+	machine_touch(c, machine_pa(c->m, &g->last->frames[g->last->nr]), sizeof(f), TOUCH_WRITE);
+	g->last->frames[g->last->nr++] = f;
+	return g->last->nr == MMU_GATHER_BATCH && !gather_next_batch(c, g);
+}
+
+void tlb_gather_frame(struct cpu *c, struct mmu_gather *g, struct frame *f)
+{
+	if (tlb_gather_add(c, g, f))
+		tlb_gather_flush(c, g);
+}
+
+void tlb_gather_table(struct cpu *c, struct mmu_gather *g, struct frame *table)
+{
+	g->freed_tables = true;
+	tlb_gather_frame(c, g, table);
+}
+
+static void gather_release(struct cpu *c, struct mmu_gather *g, struct frame **frames, uint64_t nr)
+{
+	for (uint64_t i = 0; i < nr; i++) {
+		if (frames[i]->flags & FRAME_TABLE)
+			pt_free_table(c, g->mm, frames[i]);
+		else
+			frame_put(c, frames[i]);
+	}
+}
+
+ATTR_NOINLINE void tlb_gather_flush(struct cpu *c, struct mmu_gather *g)
+{
+	enum machine_path prev = machine_work(c, PATH_TLB_FLUSH, 1);
+
+	if (g->start < g->end) {
+		if (g->full_mm)
+			tlb_flush_mm_range(c, g->mm, 0, TASK_SIZE, PAGE_SHIFT, true);
+		else
+			tlb_flush_mm_range(c, g->mm, g->start, g->end, g->huge_only ? PMD_SHIFT : PAGE_SHIFT, g->freed_tables);
+	}
+	gather_release(c, g, g->frames, g->nr);
+	g->nr = 0;
+	for (struct gather_batch *b = g->first; b; b = b->next) {
+		machine_touch(c, machine_pa(c->m, b->frames), b->nr * sizeof(b->frames[0]), TOUCH_READ);
+		gather_release(c, g, b->frames, b->nr);
+		b->nr = 0;
+	}
+	g->last = NULL;
+	gather_reset(g);
+	machine_path(c, prev);
+}
+
+void tlb_gather_end(struct cpu *c, struct mmu_gather *g)
+{
+	tlb_gather_flush(c, g);
+	for (struct gather_batch *b = g->first, *next; b; b = next) {
+		next = b->next;
+		frame_put(c, frame_of(c->m, paddr_to_pfn(machine_pa(c->m, b))));
+	}
+	g->first = NULL;
+	g->nr_batches = 0;
+}
+
+/* ---- address spaces on CPUs ---- */
+
+static void flush_context(struct cpu *c, const struct mm *mm)
+{
+	struct tlb_flush f = { .ctx = mm->ctx, .full = true, .freed_tables = true };
+
+	c->m->ops->flush_local(c, &f);
+}
+
+/* Back from a kernel task to the address space that was left loaded. */
+static void leave_lazy(struct cpu *c, struct mm *mm)
+{
+	struct ctx_slot *slot = ctx_find(c->pc, mm->ctx);
+
+	c->pc->lazy = false;
+	uint64_t gen = __atomic_load_n(&mm->tlb_gen, __ATOMIC_SEQ_CST);
+
+	ASSERT(slot);
+	touch_mm(c, mm, &mm->tlb_gen, sizeof(mm->tlb_gen), TOUCH_READ);
+	if (slot->tlb_gen != gen) {
+		flush_context(c, mm);
+		slot->tlb_gen = gen;
+	}
+}
+
+ATTR_NOINLINE static void switch_to(struct cpu *c, struct mm *mm)
+{
+	enum machine_path prev = machine_work(c, PATH_SWITCH_MM, 1);
+	struct percpu *pc = c->pc;
+	struct mm *old = pc->active_mm;
+
+	machine_touch(c, pc->pa, 1, TOUCH_WRITE);
+	if (old == mm) {
+		if (pc->lazy)
+			leave_lazy(c, mm);
+		machine_path(c, prev);
+		return;
+	}
+	if (old)
+		leave_mm(c, old, pc, c->id);
+	touch_mm(c, mm, &mm->cpus.bits[c->id / 64], sizeof(uint64_t), TOUCH_ATOMIC);
+	__atomic_or_fetch(&mm->cpus.bits[c->id / 64], 1ULL << (c->id % 64), __ATOMIC_SEQ_CST);
+	uint64_t gen = __atomic_load_n(&mm->tlb_gen, __ATOMIC_SEQ_CST);
+	struct ctx_slot *slot = ctx_find(pc, mm->ctx);
+	bool flush = !slot || slot->tlb_gen != gen;
+
+	if (!slot) {
+		slot = &pc->ctx[pc->next_ctx];
+		pc->next_ctx = (pc->next_ctx + 1) % PERCPU_CTX_SLOTS;
+	}
+	*slot = (struct ctx_slot){ .ctx = mm->ctx, .tlb_gen = gen };
+	pc->active_mm = mm;
+	pc->lazy = false;
+	c->m->ops->load_context(c, mm->pgd, mm->ctx);
+	if (flush)
+		flush_context(c, mm);
+	machine_path(c, prev);
+}
+
+ATTR_NOINLINE void mm_switch(struct cpu *c, struct task *prev, struct task *next)
+{
+	(void)prev;
+	if (next && next->mm)
+		switch_to(c, next->mm);
+	else if (c->pc->active_mm)
+		c->pc->lazy = true;
+}
+
+void mm_activate(struct cpu *c, struct mm *mm)
+{
+	if (mm)
+		switch_to(c, mm);
+	else if (c->pc->active_mm)
+		c->pc->lazy = true;
+}
+
+void tlb_forget_mm(struct cpu *c, struct mm *mm)
+{
+	bool here = c->pc->active_mm == mm;
+	unsigned id;
+
+	for_each_cpu(id, &mm->cpus, c->m->nr_cpus)
+		if (c->q->percpu[id]->active_mm == mm)
+			leave_mm(c, mm, c->q->percpu[id], id);
+	if (here)
+		c->m->ops->load_context(c, pfn(0), 0);
+}

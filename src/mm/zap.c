@@ -1,0 +1,138 @@
+/*
+ * Taking mappings away, and MADV_FREE.
+ *
+ * An entry is exchanged for nothing under its table's lock, so that the A and D bits that the hardware set last are seen; the frame
+ * goes to the gather, which keeps it until no CPU can use the old translation any more (tlb.h T2). A full gather is flushed with the lock
+ * dropped.
+ */
+#include "base/assert.h"
+#include "mm/fault.h"
+#include "mm/rmap.h"
+
+struct zap {
+	struct mmu_gather *g;
+	int64_t rss[NR_RSS];
+};
+
+ATTR_NOINLINE static bool zap_pte(struct pt_range *w, const struct pt_ref *r, vaddr_t va)
+{
+	struct cpu *c = w->c;
+	struct zap *z = w->arg;
+	pte_t e = pte_xchg(c, r, 0);
+
+	(void)machine_work(c, PATH_ZAP, 1);
+	tlb_gather_range(z->g, va, PAGE_SIZE);
+	if (e & PTE_SOFT_ZERO)
+		return false;
+	struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);
+
+	if ((e & PTE_DIRTY) && !(head->flags & FRAME_ANON))
+		frame_set(head, FRAME_DIRTY);
+	z->rss[frame_rss(head)]--;
+	rmap_remove_pte(c, head, page, w->v->flags);
+	return tlb_gather_add(c, z->g, head);
+}
+
+ATTR_NOINLINE static bool zap_huge_pmd(struct pt_range *w, const struct pt_ref *r, vaddr_t va)
+{
+	struct cpu *c = w->c;
+	struct zap *z = w->arg;
+	pte_t e = pte_xchg(c, r, 0);
+
+	(void)machine_work(c, PATH_ZAP_HUGE, 1);
+	tlb_gather_range(z->g, va, PMD_SIZE);
+	pt_free_table(c, w->v->mm, pt_withdraw(c, r->table));
+	machine_path(c, PATH_ZAP_HUGE);
+	if (e & PTE_SOFT_ZERO)
+		return false;
+	struct frame *head = frame_of(c->m, pte_pfn(e));
+
+	z->rss[RSS_ANON] -= HPAGE_PMD_NR;
+	__atomic_sub_fetch(&w->v->mm->huge_mapped, 1, __ATOMIC_RELAXED);
+	rmap_remove_pmd(c, head, w->v->flags);
+	return tlb_gather_add(c, z->g, head);
+}
+
+static void zap_relax(struct pt_range *w)
+{
+	struct zap *z = w->arg;
+
+	tlb_gather_flush(w->c, z->g);
+}
+
+void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end)
+{
+	struct zap z = { .g = g };
+	struct pt_range w = { .c = c, .v = v, .arg = &z, .huge = zap_huge_pmd, .pte = zap_pte, .relax = zap_relax };
+
+	pt_for_range(&w, start, end);
+	for (unsigned i = 0; i < NR_RSS; i++)
+		if (z.rss[i])
+			mm_rss_add(v->mm, (enum rss_kind)i, z.rss[i]);
+}
+
+/* ---- MADV_FREE ---- */
+
+/* Clean from now on: may be dropped unless it is written again. */
+static void lazyfree_folio(struct cpu *c, struct frame *head)
+{
+	if (head->flags & (FRAME_LAZYFREE | FRAME_MLOCKED))
+		return;
+	frame_touch(c, head, TOUCH_ATOMIC);
+	frame_clear(head, FRAME_SWAPBACKED | FRAME_DIRTY);
+	frame_set(head, FRAME_LAZYFREE);
+	vmstat_add(c, VM_pglazyfree, (int64_t)frame_nr_pages(head));
+}
+
+/* Frames of a huge page that others may use are only made clean: the folio as a whole is still wanted. */
+ATTR_NOINLINE static bool lazyfree_pte(struct pt_range *w, const struct pt_ref *r, vaddr_t va)
+{
+	struct cpu *c = w->c;
+	struct mmu_gather *g = w->arg;
+	pte_t e = pte_peek(r);
+
+	(void)machine_work(c, PATH_LAZYFREE, 1);
+	if (e & PTE_SOFT_ZERO)
+		return false;
+	struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);
+
+	frame_touch(c, head, TOUCH_READ);
+	if (!(head->flags & FRAME_ANON))
+		return false;
+	if (e & (PTE_ACCESSED | PTE_DIRTY)) {
+		pte_clear_bits(c, r, PTE_ACCESSED | PTE_DIRTY);
+		tlb_gather_range(g, va, PAGE_SIZE);
+	}
+	if (head == page && !(head->flags & FRAME_HEAD))
+		lazyfree_folio(c, head);
+	return false;
+}
+
+ATTR_NOINLINE static bool lazyfree_huge_pmd(struct pt_range *w, const struct pt_ref *r, vaddr_t va)
+{
+	struct cpu *c = w->c;
+	struct mmu_gather *g = w->arg;
+	pte_t e = pte_peek(r);
+
+	(void)machine_work(c, PATH_LAZYFREE, 1);
+	if (e & PTE_SOFT_ZERO)
+		return false;
+	struct frame *head = frame_of(c->m, pte_pfn(e));
+
+	frame_touch(c, head, TOUCH_READ);
+	if (frame_entire_mapcount(head) != 1 || head->nr_pages_mapped != FOLIO_ENTIRELY_MAPPED)
+		return false; /* shared: others still want it */
+	if (e & (PTE_ACCESSED | PTE_DIRTY)) {
+		pte_clear_bits(c, r, PTE_ACCESSED | PTE_DIRTY);
+		tlb_gather_range(g, va, PMD_SIZE);
+	}
+	lazyfree_folio(c, head);
+	return false;
+}
+
+void zap_lazyfree_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end)
+{
+	struct pt_range w = { .c = c, .v = v, .arg = g, .huge = lazyfree_huge_pmd, .pte = lazyfree_pte };
+
+	pt_for_range(&w, start, end);
+}
