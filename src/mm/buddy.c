@@ -32,7 +32,8 @@ void buddy_seed(struct quire *q, struct zone *z, uint64_t pfn_v, unsigned order,
 	z->free_area[order].nr_free++;
 }
 
-static void area_add(struct cpu *c, struct zone *z, struct frame *f, unsigned order, enum migrate_type mt)
+/* Inline, as is area_del: shared by two paths that are priced apart. */
+static ATTR_ALWAYS_INLINE void area_add(struct cpu *c, struct zone *z, struct frame *f, unsigned order, enum migrate_type mt)
 {
 	struct free_area *a = &z->free_area[order];
 
@@ -44,7 +45,7 @@ static void area_add(struct cpu *c, struct zone *z, struct frame *f, unsigned or
 	machine_touch(c, area_pa(c, z, order), sizeof(*a), TOUCH_WRITE);
 }
 
-static void area_del(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
+static ATTR_ALWAYS_INLINE void area_del(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 {
 	struct free_area *a = &z->free_area[order];
 	const struct list_head *prev = f->lru.prev, *next = f->lru.next;

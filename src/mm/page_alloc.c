@@ -80,42 +80,54 @@ static int clear_block(struct cpu *c, struct frame *f, const struct alloc_req *r
 	return err;
 }
 
+static struct frame *find_block(struct cpu *c, const struct alloc_req *r, int nid)
+{
+	struct frame *f = zonelist_alloc(c, r, nid, WMARK_LOW);
+
+	if (!f)
+		f = zonelist_alloc(c, r, nid, WMARK_MIN);
+	if (!f && r->gfp & GFP_DIRECT_RECLAIM) {
+		pcp_drain(c);
+		f = zonelist_alloc(c, r, nid, WMARK_MIN);
+	}
+	return f;
+}
+
 struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 {
 	int nid = req->nid == NID_NONE ? c->nid : req->nid;
+	enum machine_path outer;
 	struct frame *f;
 
 	if (req->order > MAX_ORDER || nid < 0 || (unsigned)nid >= c->m->nr_nodes || machine_inject(c, INJECT_FRAME_ALLOC))
 		return NULL;
-	f = zonelist_alloc(c, req, nid, WMARK_LOW);
-	if (!f)
-		f = zonelist_alloc(c, req, nid, WMARK_MIN);
-	if (!f && req->gfp & GFP_DIRECT_RECLAIM) {
-		pcp_drain(c);
-		f = zonelist_alloc(c, req, nid, WMARK_MIN);
+	outer = machine_work(c, PATH_PAGE_ALLOC, 1);
+	f = find_block(c, req, nid);
+	if (f) {
+		count_alloc(c, f, req->order, nid);
+		frame_prep(c, f, req->order, req->gfp & GFP_COMP);
+		if (req->gfp & GFP_ZERO && clear_block(c, f, req)) {
+			frame_put(c, f);
+			f = NULL;
+		}
 	}
-	if (!f)
-		return NULL;
-	count_alloc(c, f, req->order, nid);
-	frame_prep(c, f, req->order, req->gfp & GFP_COMP);
-	if (req->gfp & GFP_ZERO && clear_block(c, f, req)) {
-		frame_put(c, f);
-		return NULL;
-	}
+	machine_path(c, outer);
 	return f;
 }
 
 void page_free(struct cpu *c, struct frame *f, unsigned order)
 {
+	enum machine_path outer = machine_work(c, PATH_PAGE_FREE, 1);
 	struct zone *z = frame_zone_of(c->q, f);
 
 	frame_unprep(c, f, order);
 	vmstat_add(c, VM_pgfree, (int64_t)(1ULL << order));
 	if (pcp_index(order) >= 0) {
 		pcp_free(c, z, f, order);
-		return;
+	} else {
+		machine_lock(c, &z->lock);
+		buddy_free(c, z, f, order);
+		machine_unlock(c, &z->lock);
 	}
-	machine_lock(c, &z->lock);
-	buddy_free(c, z, f, order);
-	machine_unlock(c, &z->lock);
+	machine_path(c, outer);
 }

@@ -55,7 +55,8 @@ void pcp_setup(struct quire *q)
 	}
 }
 
-static void pcp_push(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt, int idx, bool tail)
+/* Inline, as is pcp_unlink: shared by paths that are priced apart. */
+static ATTR_ALWAYS_INLINE void pcp_push(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt, int idx, bool tail)
 {
 	f->flags = (f->flags & FRAME_PLACE_MASK) | FRAME_PCP | ((uint64_t)pcp_order(idx) << FRAME_ORDER_SHIFT) |
 		   ((uint64_t)mt << FRAME_MT_SHIFT);
@@ -70,7 +71,7 @@ static void pcp_push(struct cpu *c, struct pcp_list *p, struct frame *f, enum mi
 	machine_touch(c, machine_pa(c->m, &p->list[mt][idx]), sizeof(struct list_head), TOUCH_WRITE);
 }
 
-static void pcp_unlink(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt, int idx)
+static ATTR_ALWAYS_INLINE void pcp_unlink(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt, int idx)
 {
 	const struct list_head *prev = f->lru.prev, *next = f->lru.next;
 
@@ -85,6 +86,7 @@ static void pcp_unlink(struct cpu *c, struct pcp_list *p, struct frame *f, enum 
 
 static void pcp_refill(struct cpu *c, struct zone *z, struct pcp_list *p, enum migrate_type mt, int idx)
 {
+	enum machine_path outer = machine_work(c, PATH_PCP_REFILL, 0);
 	unsigned want = idx ? MAX(p->batch >> HPAGE_PMD_ORDER, 2U) : p->batch;
 
 	machine_lock(c, &z->lock);
@@ -93,10 +95,12 @@ static void pcp_refill(struct cpu *c, struct zone *z, struct pcp_list *p, enum m
 
 		if (!f)
 			break;
+		machine_work(c, PATH_PCP_REFILL, 1);
 		/* In the order in which they came, so that a reader of new memory sees ascending addresses. */
 		pcp_push(c, p, f, mt, idx, true);
 	}
 	machine_unlock(c, &z->lock);
+	machine_path(c, outer);
 }
 
 struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
@@ -120,6 +124,7 @@ struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migr
 /* Give back at least `frames` frames, starting with one list and going round. */
 static void pcp_trim(struct cpu *c, struct zone *z, struct pcp_list *p, uint32_t frames, unsigned mt, unsigned idx)
 {
+	enum machine_path outer = machine_work(c, PATH_PCP_REFILL, 0);
 	uint32_t keep = p->total > frames ? p->total - frames : 0;
 
 	machine_lock(c, &z->lock);
@@ -129,6 +134,7 @@ static void pcp_trim(struct cpu *c, struct zone *z, struct pcp_list *p, uint32_t
 		while (!list_empty(l) && p->total > keep) {
 			struct frame *f = list_last_entry(l, struct frame, lru);
 
+			machine_work(c, PATH_PCP_REFILL, 1);
 			pcp_unlink(c, p, f, (enum migrate_type)mt, (int)idx);
 			buddy_free(c, z, f, pcp_order((int)idx));
 		}
@@ -138,6 +144,7 @@ static void pcp_trim(struct cpu *c, struct zone *z, struct pcp_list *p, uint32_t
 		}
 	}
 	machine_unlock(c, &z->lock);
+	machine_path(c, outer);
 }
 
 void pcp_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)

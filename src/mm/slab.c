@@ -103,6 +103,7 @@ static uint32_t magazine_fill(struct cpu *c, struct slab_cache *s, uint32_t want
 		for (; want && f->slab_free; want--) {
 			void *obj = f->slab_free;
 
+			machine_work(c, PATH_SLAB_REFILL, 1);
 			machine_touch(c, machine_pa(c->m, obj), sizeof(void *), TOUCH_WRITE);
 			f->slab_free = *object_next(obj);
 			*object_next(obj) = c->pc->magazine[s->id].free;
@@ -122,23 +123,24 @@ static uint32_t magazine_fill(struct cpu *c, struct slab_cache *s, uint32_t want
 
 static void magazine_refill(struct cpu *c, struct slab_cache *s)
 {
-	uint32_t want = s->magazine / 2;
+	enum machine_path outer = machine_work(c, PATH_SLAB_REFILL, 0);
+	uint32_t half = s->magazine / 2, want;
+	struct frame *f;
 
 	machine_lock(c, &s->lock);
-	want = magazine_fill(c, s, want);
+	want = magazine_fill(c, s, half);
 	machine_unlock(c, &s->lock);
-	if (want < s->magazine / 2)
-		return;
-	struct frame *f = slab_new(c, s);
-
-	if (!f)
-		return;
-	machine_lock(c, &s->lock);
-	list_add(&f->lru, &s->partial);
-	s->nr_partial++;
-	s->nr_slabs++;
-	(void)magazine_fill(c, s, want);
-	machine_unlock(c, &s->lock);
+	/* One object is enough to go on with. */
+	f = want == half ? slab_new(c, s) : NULL;
+	if (f) {
+		machine_lock(c, &s->lock);
+		list_add(&f->lru, &s->partial);
+		s->nr_partial++;
+		s->nr_slabs++;
+		(void)magazine_fill(c, s, want);
+		machine_unlock(c, &s->lock);
+	}
+	machine_path(c, outer);
 }
 
 void *slab_alloc(struct cpu *c, enum slab_id id)
@@ -203,6 +205,7 @@ static void slabs_release(struct cpu *c, const struct slab_cache *s, struct list
 /* Give objects of the magazine back until `keep` are left. */
 static void magazine_flush(struct cpu *c, struct slab_cache *s, uint32_t keep)
 {
+	enum machine_path outer = machine_work(c, PATH_SLAB_REFILL, 0);
 	struct list_head empty;
 
 	list_init(&empty);
@@ -210,12 +213,14 @@ static void magazine_flush(struct cpu *c, struct slab_cache *s, uint32_t keep)
 	while (c->pc->magazine[s->id].count > keep) {
 		void *obj = c->pc->magazine[s->id].free;
 
+		machine_work(c, PATH_SLAB_REFILL, 1);
 		c->pc->magazine[s->id].free = *object_next(obj);
 		c->pc->magazine[s->id].count--;
 		slab_give(c, s, obj, &empty);
 	}
 	machine_unlock(c, &s->lock);
 	slabs_release(c, s, &empty);
+	machine_path(c, outer);
 }
 
 void slab_free(struct cpu *c, enum slab_id id, void *obj)

@@ -86,16 +86,19 @@ int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_
 int quire_shutdown(struct quire *q)
 {
 	struct machine *m = q->m;
+	struct cpu *c = m->cpus[0];
 
 	if (!list_empty(&q->mms) || !list_empty(&q->files))
 		return -EBUSY;
 	if (q->huge_zero)
-		frame_put(m->cpus[0], q->huge_zero);
+		frame_put(c, q->huge_zero);
 	q->huge_zero = NULL;
-	for (unsigned i = 0; i < m->nr_cpus; i++)
-		slab_drain(m->cpus[i]);
-	for (unsigned i = 0; i < m->nr_cpus; i++)
-		pcp_drain(m->cpus[i]);
+	/* Outside of tasks only CPU 0 may execute: it does the others' work with their areas. */
+	for (unsigned i = 0; i < m->nr_cpus; i++) {
+		c->pc = q->percpu[i];
+		slab_drain(c);
+		pcp_drain(c);
+	}
 	memory_shutdown(q);
 	detach(m);
 	return 0;

@@ -46,6 +46,8 @@ struct percpu {
 	struct mmu_gather *gather; /* a CPU's own gather buffer */
 };
 
+_Static_assert(offsetof(struct percpu, vmstat) == 0, "vmstat_add counts at the start of struct percpu");
+
 enum fault_kind { FK_ANON_4K, FK_ANON_2M, FK_ZERO, FK_COW_4K, FK_COW_2M, FK_FILE, FK_OTHER, NR_FAULT_KINDS };
 
 struct quire {

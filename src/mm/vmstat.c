@@ -1,4 +1,4 @@
-/* Counters: names, counting, sums. A CPU writes its own copy only; a reader sums them without stopping anybody. */
+/* Counters: names and sums. A CPU writes its own copy only; a reader adds them up without stopping anybody. */
 #include "mm/vmstat.h"
 #include "mm/system.h"
 
@@ -7,13 +7,6 @@ const char *const vm_counter_names[NR_VM_COUNTERS] = {
 	VM_EVENTS(E) VM_GAUGES(E)
 #undef E
 };
-
-void vmstat_add(struct cpu *c, enum vm_counter k, int64_t n)
-{
-	int64_t *v = &c->pc->vmstat.v[k];
-
-	__atomic_store_n(v, *v + n, __ATOMIC_RELAXED);
-}
 
 int64_t vmstat_read(const struct quire *q, enum vm_counter k)
 {

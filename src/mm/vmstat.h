@@ -81,7 +81,13 @@ struct vmstat_cpu {
 };
 
 /* In percpu: counting is a plain add on the CPU's own copy, so no lock and no charge (it is in the path's instructions). */
-void vmstat_add(struct cpu *c, enum vm_counter k, int64_t n);
+static inline void vmstat_add(struct cpu *c, enum vm_counter k, int64_t n)
+{
+	/* The counters are what struct percpu begins with (system.h asserts it). Inline, so that the cost is in the path that counts. */
+	int64_t *v = ((struct vmstat_cpu *)(void *)c->pc)->v + k;
+
+	__atomic_store_n(v, *v + n, __ATOMIC_RELAXED);
+}
 static inline void vmstat_inc(struct cpu *c, enum vm_counter k)
 {
 	vmstat_add(c, k, 1);
