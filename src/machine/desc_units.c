@@ -160,8 +160,12 @@ const char *desc_format(enum desc_unit u, uint64_t v, char *buf, size_t len)
 		snprintf(buf, len, "none");
 		return buf;
 	}
+	if (!v) {
+		snprintf(buf, len, "0");
+		return buf;
+	}
 	/* The largest unit in which it is a whole number; ratios have decimals. */
-	while (s[1].text && s[1].text[0] && (v % s->mul || !v))
+	while (s[1].text && s[1].text[0] && v % s->mul)
 		s++;
 	if (s[1].text && !s[1].text[0] && v % s->mul)
 		s++;

@@ -298,6 +298,9 @@ static int read_entry(struct parse *p, const char *prefix)
 		res = next_event(p);
 		return res ? res : read_nodes(p);
 	}
+	/* A key with a point in it ("cpu.sockets: 2" at the top) is not the same as a nested one. */
+	if (strchr(scalar(p), '.'))
+		return unknown_key(p, desc_keys, NR_KEYS, prefix, path);
 	for (k = 0; k < NR_KEYS && strcmp(desc_keys[k].path, path) != 0; k++)
 		if (section == NR_KEYS && in_section(desc_keys[k].path, path))
 			section = k;
@@ -307,8 +310,7 @@ static int read_entry(struct parse *p, const char *prefix)
 		res = next_event(p);
 		return res ? res : take_scalar(p, &desc_keys[k], path, &p->r->raw[k]);
 	}
-	/* A key with a point in it ("cpu.sockets: 2" at the top) is not the same as a nested one. */
-	if (section == NR_KEYS || strchr(scalar(p), '.'))
+	if (section == NR_KEYS)
 		return unknown_key(p, desc_keys, NR_KEYS, prefix, path);
 	/* cache and cache.l1d begin with the same key: tell them apart by the level, the deeper one is kept one further on. */
 	section += prefix[0] != '\0';
