@@ -437,6 +437,53 @@ static void test_wait_with_timeout(void **state)
 	model_destroy(m);
 }
 
+/* After model_sync, what is done while the clock stands still is one action, though those who are woken have lower CPU ids. */
+struct action {
+	struct task waker, woken[3], started;
+	unsigned inside, torn, ran;
+};
+
+static void woken_fn(struct cpu *c, struct task *t)
+{
+	struct action *a = t->arg;
+
+	if (t != &a->started)
+		c->m->ops->block(c);
+	a->torn += a->inside;
+	a->ran++;
+}
+
+static void action_fn(struct cpu *c, struct task *t)
+{
+	struct action *a = t->arg;
+
+	c = compute(c, 50 * US);
+	assert_int_equal(c->id, 3);
+	model_sync(c);
+	a->inside = 1;
+	for (unsigned i = 0; i < 3; i++)
+		c->m->ops->wake(c, &a->woken[i]);
+	assert_int_equal(c->m->ops->task_start(c, &a->started), 0);
+	a->inside = 0;
+}
+
+static void test_one_action_is_not_torn(void **state)
+{
+	struct machine *m = tiny_machine(1, 4);
+	struct action a = { .waker = { .fn = action_fn, .arg = &a }, .started = { .fn = woken_fn, .arg = &a } };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		a.woken[i] = (struct task){ .fn = woken_fn, .arg = &a };
+		start(m, &a.woken[i]);
+	}
+	start(m, &a.waker);
+	run_ok(m);
+	assert_int_equal(a.ran, 4);
+	assert_int_equal(a.torn, 0);
+	model_destroy(m);
+}
+
 /* ---- deadlock, stop ---- */
 
 static void forever_fn(struct cpu *c, struct task *t)
@@ -559,6 +606,7 @@ int main(void)
 		cmocka_unit_test(test_sleeper_leaves_the_cpu),
 		cmocka_unit_test(test_no_wakeup_is_lost),
 		cmocka_unit_test(test_wait_with_timeout),
+		cmocka_unit_test(test_one_action_is_not_torn),
 		cmocka_unit_test(test_deadlock_is_named),
 		cmocka_unit_test(test_stop),
 		cmocka_unit_test(test_context_switch_hook),

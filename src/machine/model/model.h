@@ -32,6 +32,12 @@ void model_destroy(struct machine *m);
 int model_task_start(struct machine *m, struct cpu *c, struct task *t);
 int model_run(struct machine *m, char *err, size_t errlen);
 
+/*
+ * A synchronisation point for what stands above the engine: let the CPUs that are behind go first. Until c's clock moves, what
+ * follows is one action: wake and task_start do not let others in between.
+ */
+void model_sync(struct cpu *c);
+
 /* A borrowed CPU for calls outside of tasks (boot, teardown, tests): CPU 0, time advancing, tasks not running. */
 struct cpu *model_boot_cpu(struct machine *m);
 

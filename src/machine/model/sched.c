@@ -19,7 +19,8 @@
  * Invariants
  *  S1 When the main loop lets a CPU run, no ready CPU and no timer is before it.
  *  S2 Between synchronisation points the running CPU is at most a quantum ahead of the next event (run_until_ps). At one
- *     (sched_sync) no other event is before it, exactly.
+ *     (sched_sync) no other event is before it, exactly, except what it has itself caused at that very time: several
+ *     actions at one time (wake this, wake that) are not torn apart.
  *  S3 Nothing an event does lies before its own time: clocks that it moves up become at least its time.
  *  S4 A CPU's clock moves only by charges while it runs, or through sched_idle_until, unparking and interrupts when it does not.
  */
@@ -159,17 +160,24 @@ void sched_catch_up(struct cpu *c)
 void sched_sync(struct cpu *c)
 {
 	struct sched_shared *s = &model_of(c)->sched;
+	struct sched_cpu *sc = &model_cpu(c)->sched;
 
 	if (!sched_on_fiber(c))
 		return;
-	ASSERT(!model_cpu(c)->sched.no_yield);
-	for (;;) {
+	ASSERT(!sc->no_yield);
+	while (sc->synced_ps != c->now_ps) {
 		if (ipi_next_ps(c) <= c->now_ps)
 			ipi_take(c, c->now_ps);
 		if (!behind_others(s, c))
-			return;
-		sched_pause(c);
+			sc->synced_ps = c->now_ps;
+		else
+			sched_pause(c);
 	}
+}
+
+void model_sync(struct cpu *c)
+{
+	sched_sync(c);
 }
 
 void sched_park(struct cpu *c, enum sched_park why)
@@ -245,6 +253,7 @@ static void run_cpu(struct model *md, struct cpu *c)
 	}
 	st = sched_task(c->current);
 	s->running = c;
+	model_cpu(c)->sched.synced_ps = SCHED_NEVER;
 	s->resumes++;
 	sched_horizon(md);
 	fiber_switch(st->fiber);

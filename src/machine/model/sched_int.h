@@ -40,6 +40,7 @@ struct sched_cpu {
 	struct task *last;     /* whom hooks.context_switch put here last; NULL: idle */
 	bool idle;             /* neither a current nor a queued task */
 	bool no_yield;         /* in an interrupt or a context switch: sched_catch_up does nothing */
+	uint64_t synced_ps;    /* since it was resumed: no event was before it when its clock was this; SCHED_NEVER: not known */
 	enum sched_park park;
 	bool unparked;          /* what it waits for has come ... */
 	uint64_t unpark_ps;     /* ... at this time */
