@@ -49,6 +49,7 @@ struct machine_desc {
 	uint32_t mshrs;          /* outstanding L1 misses */
 	uint32_t walkers;        /* page walks at once */
 	uint32_t store_buffer;
+	bool full_line_store_reads; /* `rep stos` reads a line before it overwrites it whole (no fast strings); false today */
 	struct cache_desc l1d, l2, llc;
 	bool llc_per_socket;     /* always true today */
 	uint64_t c2c_latency_ps; /* a line from another core's cache in the socket, beyond the last level */

@@ -44,6 +44,8 @@ enum desc_need {
 	K(MSHRS, "cpu.outstanding_misses", COUNT, mshrs, REQUIRED, 1, 64, 0, "L1 misses in flight")                       \
 	K(WALKERS, "cpu.page_walkers", COUNT, walkers, OPTIONAL, 1, 8, 1, "page walks in flight")                         \
 	K(STORES, "cpu.store_buffer", COUNT, store_buffer, REQUIRED, 1, 128, 0, "stores waiting for their lines")         \
+	K(STORE_READS, "cpu.full_line_store_reads", BOOL, full_line_store_reads, OPTIONAL, 0, 1, 0,                        \
+	  "a string store reads each line that it overwrites whole")                                                       \
 	K(SLICE, "cpu.timeslice", TIME, timeslice_ps, OPTIONAL, 10000000ULL, 1000000000000ULL, 3000000000ULL,              \
 	  "how long a task runs while others wait")                                                                        \
 	KEYS_CACHE(K, L1D, "l1d", l1d)                                                                                     \
