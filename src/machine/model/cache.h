@@ -1,5 +1,6 @@
 /*
- * Caches: tag arrays, the private L1 and L2 of a core, the last level of a socket with its directory (cache.c, llc.c).
+ * Caches: tag arrays, the private L1 and L2 of a core, the last level of a socket with its directory (replacement.c,
+ * cache.c, llc.c).
  *
  * Invariants
  *  C1 A private line with LINE_W is in no other core's L1 or L2, and the directory of its socket names that core as the only
@@ -125,7 +126,7 @@ static ATTR_ALWAYS_INLINE int cache_find(const struct cache_arr *a, const struct
 	return m ? __builtin_ctzll(m) : -1;
 }
 
-/* cache.c */
+/* replacement.c */
 int cache_arr_init(struct cache_arr *a, uint64_t size, uint32_t ways, enum replacement policy, bool directory, bool fold,
 		   uint64_t seed);
 void cache_arr_done(struct cache_arr *a);

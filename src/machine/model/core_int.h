@@ -54,7 +54,7 @@ struct core_stream {
 	uint8_t next[4];  /* next line to prefetch */
 	int8_t run[4];    /* accesses in one direction so far; the sign is the direction */
 	uint32_t order;   /* LRU of the four, most recent in the lowest byte */
-};
+} __attribute__((aligned(16)));
 
 struct core_phys {
 	struct cache_arr l1, l2;
@@ -71,7 +71,7 @@ struct core_cpu {
 	/* clock: instructions so far, and the fraction of a picosecond that they have not been charged yet (2^-32 ps) */
 	uint64_t insn, frac, insn_rate;
 	uint64_t run_ps;    /* time that this CPU has executed, as opposed to idled */
-	/* The page of the last access: known to be the most recent in its TLB. page_mask 0: nothing. */
+	/* The page of the last access: known to be the most recent in its TLB. page_va ~0: nothing. */
 	uint64_t page_va, page_mask, page_value;
 
 	/* Loads outstanding, ascending in both: instruction number insn + window may not begin before done. */
@@ -92,12 +92,12 @@ struct core_cpu {
 	paddr_t root;       /* 0: none */
 	uint32_t ctx;
 	uint32_t tag;       /* of TLB keys: thread and context */
-	uint32_t kernel_tag;
 
 	/* accounting */
 	enum machine_path path;
 	uint64_t path_since; /* run_ps when path began */
 	uint64_t path_insns; /* insn when path began */
+	uint32_t kernel_tag;
 	uint32_t entry_depth;
 	enum machine_path entry_path[CORE_ENTRY_DEPTH];
 	struct core_stats stats;

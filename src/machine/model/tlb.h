@@ -22,13 +22,14 @@ enum tlb_size { TLB_4K, TLB_2M, TLB_1G, NR_TLB_SIZES };
 #define TLB_KEY_LOW (TLB_CTX_BITS + TLB_THREAD_BITS)
 #define TLB_CTX_KERNEL ((1U << TLB_CTX_BITS) - 1)
 #define TLB_KEY_NONE (~0ULL)
+#define TLB_VPN_2M (1ULL << 35) /* added to a 2M page number in an array that also has 4K ones (user addresses have 47 bits) */
 
 /* An entry's value: the page's physical address and rights. */
 #define TLB_W 0x01ULL
 #define TLB_U 0x02ULL
 #define TLB_X 0x04ULL
 #define TLB_D 0x08ULL /* the entry in memory has Dirty set */
-#define TLB_ADDR_MASK PTE_ADDR_MASK
+#define TLB_RIGHTS (TLB_W | TLB_U | TLB_X)
 
 struct tlb_arr {
 	uint64_t *key;   /* [sets][2][ways]: keys, then values */

@@ -1,0 +1,360 @@
+/*
+ * Translation: the TLB levels, the hardware page walker with its caches, Accessed and Dirty, and faults.
+ *
+ * Tables are read where the engine has written them (direct + modelled address, x86-64 format); each entry read is a load through the
+ * caches, each bit newly set a store. A store through an entry without write permission or without Dirty walks again, as the
+ * entry in memory decides. At most `walkers` walks go on at once.
+ *
+ * The kernel's direct map has no tables in memory: its entries have modelled addresses in the first 16 MiB of node 0 and exist only as
+ * lines to be loaded.
+ */
+#include "machine/model/walk.h"
+
+#include "base/assert.h"
+#include "machine/model/access.h"
+#include "machine/model/clock.h"
+
+#include <errno.h>
+
+#define MAX_RETRIES 100U
+#define KERNEL_TABLES (1ULL << 20) /* from the start of node 0 */
+#define KERNEL_PUD (KERNEL_TABLES + PAGE_SIZE)
+#define KERNEL_PMD (KERNEL_TABLES + (2ULL << 20))
+#define KERNEL_PMD_BYTES (8ULL << 20)
+
+/* The walker that is free first. */
+static ATTR_ALWAYS_INLINE unsigned pick_walker(const struct core_cpu *cc)
+{
+	unsigned w = 0;
+
+	for (unsigned i = 1; i < cc->nr_walkers; i++)
+		if (cc->walker_free[i] < cc->walker_free[w])
+			w = i;
+	return w;
+}
+
+/* The walker loads (or updates) the line of an entry. */
+static ATTR_ALWAYS_INLINE uint64_t walk_line(struct model *md, struct core_cpu *cc, paddr_t pa, uint64_t t, enum mem_op op)
+{
+	uint8_t *flags;
+
+	cc->stats.walk_refs++;
+	return cache_access(md, cc, cc->phys, pa >> CACHE_LINE_SHIFT, t, md->desc.l1d.latency_ps, op, &flags);
+}
+
+/* ---- the kernel's direct map ---- */
+
+static uint64_t kernel_line(struct model *md, struct core_cpu *cc, paddr_t offset, uint64_t t)
+{
+	paddr_t pa = pfn_to_paddr(pfn(md->m.nodes[0].start_pfn)) + offset;
+
+	return walk_line(md, cc, pa % (md->core.nr_lines << CACHE_LINE_SHIFT), t, MEM_WALK);
+}
+
+static uint64_t walk_kernel_tables(struct model *md, struct core_cpu *cc, paddr_t pa, uint64_t t)
+{
+	struct tlb_arr *pwc = cc->phys->tlb.pwc;
+	uint32_t tag = cc->kernel_tag;
+	bool have_pud = !md->core.kernel_1g && tlb_find(&pwc[1], pa >> PUD_SHIFT, tag);
+
+	if (!have_pud) {
+		if (!tlb_find(&pwc[2], pa >> PGDIR_SHIFT, tag)) {
+			t = kernel_line(md, cc, KERNEL_TABLES, t);
+			tlb_insert(&pwc[2], pa >> PGDIR_SHIFT, tag, 0);
+		}
+		t = kernel_line(md, cc, KERNEL_PUD + (pa >> PUD_SHIFT) * 8, t);
+		if (md->core.kernel_1g)
+			return t;
+		tlb_insert(&pwc[1], pa >> PUD_SHIFT, tag, 0);
+	}
+	return kernel_line(md, cc, KERNEL_PMD + (pa >> PMD_SHIFT) * 8 % KERNEL_PMD_BYTES, t);
+}
+
+uint64_t walk_kernel(struct cpu *c, struct core_cpu *cc, paddr_t pa)
+{
+	struct model *md = model_of(c);
+	struct core_tlb *tlb = &cc->phys->tlb;
+	enum tlb_size s = md->core.kernel_1g ? TLB_1G : TLB_2M;
+	uint64_t vpn = pa >> tlb_shift(s), l2_vpn = vpn, start, t = c->now_ps;
+	struct tlb_arr *l2 = s == TLB_1G ? &tlb->l2_1g : &tlb->l2_2m;
+	unsigned w;
+
+	if (likely(tlb_find(&tlb->l1[s], vpn, cc->kernel_tag) != NULL)) {
+		if (s == TLB_2M)
+			walk_forget(cc->phys);
+		return t;
+	}
+	walk_forget(cc->phys);
+	if (s == TLB_2M && tlb->shared_2m) {
+		l2 = &tlb->l2_4k;
+		l2_vpn |= TLB_VPN_2M;
+	}
+	if (tlb_find(l2, l2_vpn, cc->kernel_tag)) {
+		t += md->desc.stlb.latency_ps;
+	} else {
+		w = pick_walker(cc);
+		start = MAX(t, cc->walker_free[w]);
+		t = walk_kernel_tables(md, cc, pa, start);
+		cc->walker_free[w] = t;
+		cc->stats.walk_kernel++;
+		cc->stats.walk_ps_kernel += t - start;
+		tlb_insert(l2, l2_vpn, cc->kernel_tag, 0);
+	}
+	tlb_insert(&tlb->l1[s], vpn, cc->kernel_tag, 0);
+	return t;
+}
+
+/* ---- user space ---- */
+
+struct walk {
+	vaddr_t va;
+	unsigned flags;     /* of the access */
+	uint64_t t;
+	enum tlb_size size;
+	uint64_t value;     /* the TLB entry found */
+	unsigned err;       /* or why not */
+};
+
+static ATTR_ALWAYS_INLINE uint64_t rights_of(uint64_t e)
+{
+	return (e & PTE_WRITE ? TLB_W : 0) | (e & PTE_USER ? TLB_U : 0) | (e & PTE_NX ? 0 : TLB_X);
+}
+
+/* Where to begin: the table below the lowest entry that the page-walk caches have. Returns its level: 0 PTE table .. 3 root. */
+static ATTR_ALWAYS_INLINE unsigned walk_begin(struct core_cpu *cc, vaddr_t va, uint64_t *ret_table)
+{
+	struct tlb_arr *pwc = cc->phys->tlb.pwc;
+
+	for (unsigned l = 0; l < 3; l++) {
+		uint64_t *v = tlb_find(&pwc[l], va >> (PMD_SHIFT + 9 * l), cc->tag);
+
+		if (v) {
+			*ret_table = *v;
+			return l;
+		}
+	}
+	*ret_table = cc->root | TLB_RIGHTS;
+	return 3;
+}
+
+static int walk_denied(struct walk *w, bool present)
+{
+	w->err = (present ? ACCESS_PRESENT : 0U) | (w->flags & (ACCESS_WRITE | ACCESS_USER | ACCESS_EXEC));
+	return -EFAULT;
+}
+
+/* The entry that maps the page: rights, then Accessed and Dirty. */
+static int walk_leaf(struct model *md, struct core_cpu *cc, struct walk *w, paddr_t pa, uint64_t rights, unsigned level)
+{
+	uint64_t *e = (uint64_t *)(void *)(md->m.direct + pa), set = PTE_ACCESSED;
+	uint64_t need = access_need(w->flags) & TLB_RIGHTS;
+
+	if ((rights & need) != need)
+		return walk_denied(w, true);
+	if (w->flags & ACCESS_WRITE)
+		set |= PTE_DIRTY;
+	if ((*e & set) != set) {
+		*e |= set;
+		w->t = walk_line(md, cc, pa, w->t, MEM_STORE);
+	}
+	w->size = (enum tlb_size)level;
+	w->value = (*e & PTE_ADDR_MASK & ~((1ULL << tlb_shift(w->size)) - 1)) | rights | (*e & PTE_DIRTY ? TLB_D : 0);
+	return 0;
+}
+
+static int walk_tables(struct model *md, struct core_cpu *cc, struct walk *w)
+{
+	uint64_t table, *e;
+	unsigned level = walk_begin(cc, w->va, &table);
+	uint64_t rights = table & TLB_RIGHTS;
+
+	if (!cc->root)
+		return walk_denied(w, false);
+	for (;; level--) {
+		unsigned shift = PAGE_SHIFT + 9 * level;
+		paddr_t pa = (table & PTE_ADDR_MASK) + ((w->va >> shift) & 511) * 8;
+
+		ASSERT(pa >> PAGE_SHIFT < md->m.max_pfn);
+		e = (uint64_t *)(void *)(md->m.direct + pa);
+		w->t = walk_line(md, cc, pa, w->t, MEM_WALK);
+		if (!(*e & PTE_PRESENT))
+			return walk_denied(w, false);
+		rights &= rights_of(*e);
+		if (!level || (level < 3 && (*e & PTE_HUGE)))
+			return walk_leaf(md, cc, w, pa, rights, level);
+		if (!(*e & PTE_ACCESSED)) {
+			*e |= PTE_ACCESSED;
+			w->t = walk_line(md, cc, pa, w->t, MEM_STORE);
+		}
+		table = (*e & PTE_ADDR_MASK) | rights;
+		tlb_insert(&cc->phys->tlb.pwc[level - 1], w->va >> shift, cc->tag, table);
+	}
+}
+
+static void use_page(struct core_cpu *cc, vaddr_t va, enum tlb_size s, uint64_t value)
+{
+	cc->page_mask = ~((1ULL << tlb_shift(s)) - 1);
+	cc->page_va = va & cc->page_mask;
+	cc->page_value = value;
+}
+
+static void count_l1_miss(struct core_cpu *cc, enum tlb_size s)
+{
+	if (likely(s == TLB_4K))
+		cc->stats.tlb_l1_misses_4k++;
+	else if (s == TLB_2M)
+		cc->stats.tlb_l1_misses_2m++;
+	else
+		cc->stats.tlb_l1_misses_1g++;
+}
+
+static void count_walk(struct core_cpu *cc, enum tlb_size s, uint64_t ps)
+{
+	if (likely(s == TLB_4K)) {
+		cc->stats.tlb_misses_4k++;
+		cc->stats.walk_ps_4k += ps;
+	} else if (s == TLB_2M) {
+		cc->stats.tlb_misses_2m++;
+		cc->stats.walk_ps_2m += ps;
+	} else {
+		cc->stats.tlb_misses_1g++;
+		cc->stats.walk_ps_1g += ps;
+	}
+}
+
+static void insert_l2(struct core_tlb *tlb, vaddr_t va, enum tlb_size s, uint32_t tag, uint64_t value)
+{
+	if (s == TLB_4K)
+		tlb_insert(&tlb->l2_4k, va >> PAGE_SHIFT, tag, value);
+	else if (s == TLB_1G)
+		tlb_insert(&tlb->l2_1g, va >> PUD_SHIFT, tag, value);
+	else if (tlb->shared_2m)
+		tlb_insert(&tlb->l2_4k, (va >> PMD_SHIFT) | TLB_VPN_2M, tag, value);
+	else
+		tlb_insert(&tlb->l2_2m, va >> PMD_SHIFT, tag, value);
+}
+
+/* Does a TLB have it, with the rights needed? */
+static bool find_in_tlb(struct model *md, struct core_cpu *cc, struct walk *w)
+{
+	struct core_tlb *tlb = &cc->phys->tlb;
+	uint64_t need = access_need(w->flags), *v;
+
+	for (enum tlb_size s = TLB_4K; s < NR_TLB_SIZES; s++) {
+		v = tlb_find(&tlb->l1[s], w->va >> tlb_shift(s), cc->tag);
+		if (v && (*v & need) == need) {
+			use_page(cc, w->va, s, *v);
+			return true;
+		}
+		if (v)
+			return false; /* the entry in memory decides */
+	}
+	w->size = TLB_4K;
+	v = tlb_find(&tlb->l2_4k, w->va >> PAGE_SHIFT, cc->tag);
+	if (!v) {
+		w->size = TLB_2M;
+		v = tlb->shared_2m ? tlb_find(&tlb->l2_4k, (w->va >> PMD_SHIFT) | TLB_VPN_2M, cc->tag) :
+				     tlb_find(&tlb->l2_2m, w->va >> PMD_SHIFT, cc->tag);
+	}
+	if (!v) {
+		w->size = TLB_1G;
+		v = tlb_find(&tlb->l2_1g, w->va >> PUD_SHIFT, cc->tag);
+	}
+	if (!v || (*v & need) != need)
+		return false;
+	w->t += md->desc.stlb.latency_ps;
+	tlb_insert(&tlb->l1[w->size], w->va >> tlb_shift(w->size), cc->tag, *v);
+	count_l1_miss(cc, w->size);
+	use_page(cc, w->va, w->size, *v);
+	return true;
+}
+
+/* A stale entry of another size, or one with fewer rights, goes before the new one comes. */
+static void drop_old(struct core_cpu *cc, vaddr_t va)
+{
+	struct core_tlb *tlb = &cc->phys->tlb;
+
+	for (enum tlb_size s = TLB_4K; s < NR_TLB_SIZES; s++)
+		tlb_drop(&tlb->l1[s], va >> tlb_shift(s), cc->tag);
+	tlb_drop(&tlb->l2_4k, va >> PAGE_SHIFT, cc->tag);
+	tlb_drop(&tlb->l2_4k, (va >> PMD_SHIFT) | TLB_VPN_2M, cc->tag);
+	tlb_drop(&tlb->l2_2m, va >> PMD_SHIFT, cc->tag);
+	tlb_drop(&tlb->l2_1g, va >> PUD_SHIFT, cc->tag);
+}
+
+static int translate(struct model *md, struct core_cpu *cc, struct walk *w)
+{
+	struct core_tlb *tlb = &cc->phys->tlb;
+	unsigned walker;
+	uint64_t start;
+	int r;
+
+	if (find_in_tlb(md, cc, w))
+		return 0;
+	walker = pick_walker(cc);
+	start = w->t = MAX(w->t, cc->walker_free[walker]);
+	drop_old(cc, w->va);
+	r = walk_tables(md, cc, w);
+	cc->walker_free[walker] = w->t;
+	if (r)
+		return r;
+	count_l1_miss(cc, w->size);
+	count_walk(cc, w->size, w->t - start);
+	insert_l2(tlb, w->va, w->size, cc->tag, w->value);
+	tlb_insert(&tlb->l1[w->size], w->va >> tlb_shift(w->size), cc->tag, w->value);
+	use_page(cc, w->va, w->size, w->value);
+	return 0;
+}
+
+/* The exception: everything older completes, the engine's hook runs (it may sleep), and its answer decides. */
+static int raise_fault(struct cpu *c, struct core_cpu *cc, const struct walk *w)
+{
+	enum machine_path was;
+	int r;
+
+	core_drain(c);
+	clock_stall(c, cc, w->t);
+	c->fault_start_ps = c->now_ps;
+	cc->stats.faults++;
+	was = path_set(c, cc, PATH_EXCEPTION);
+	clock_ps(c, cc, model_of(c)->desc.cost.exception_ps);
+	r = c->m->hooks.fault ? c->m->hooks.fault(c, w->va, w->err) : -EFAULT;
+	(void)path_set(c, cc, was);
+	return r;
+}
+
+int walk_user(struct cpu *c, struct core_cpu *cc, vaddr_t va, unsigned flags, uint64_t *t)
+{
+	struct walk w = { .va = va, .flags = flags, .t = *t };
+
+	if (cc->phys->nr_threads > 1)
+		walk_forget(cc->phys);
+	for (unsigned tries = 0; translate(model_of(c), cc, &w); tries++) {
+		int r;
+
+		ASSERT(tries < MAX_RETRIES);
+		cc->page_va = cc->page_mask = ~0ULL;
+		r = raise_fault(c, cc, &w);
+		if (r)
+			return r;
+		cc->stats.fault_retries++;
+		w.t = c->now_ps;
+	}
+	*t = w.t;
+	return 0;
+}
+
+void core_load_context(struct cpu *c, pfn_t root, uint32_t ctx)
+{
+	struct core_cpu *cc = core_of(c);
+	paddr_t pa = pfn_to_paddr(root);
+
+	ASSERT(ctx < TLB_CTX_KERNEL);
+	cc->page_va = cc->page_mask = ~0ULL;
+	if (pa && (pa != cc->root || ctx != (cc->tag & TLB_CTX_KERNEL))) {
+		core_drain(c);
+		clock_ps(c, cc, model_of(c)->desc.cost.cr3_load_ps);
+	}
+	cc->root = pa;
+	cc->tag = (cc->kernel_tag & ~TLB_CTX_KERNEL) | ctx;
+}
