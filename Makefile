@@ -7,7 +7,7 @@ build: setup
 setup:
 	@scripts/setup
 demo: build
-	@demo/run
+	@scripts/demo
 test: setup
 	@scripts/configure build-test -Dchecks=debug
 	@scripts/run-tests build-test
