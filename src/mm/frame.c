@@ -41,7 +41,7 @@ void frame_put(struct cpu *c, struct frame *head)
 		page_free(c, head, frame_order(head));
 }
 
-static void frame_prep_compound(struct cpu *c, struct frame *head, unsigned order)
+ATTR_NOINLINE static void frame_prep_compound(struct cpu *c, struct frame *head, unsigned order)
 {
 	enum machine_path outer = machine_work(c, PATH_PREP_COMPOUND, 1ULL << order);
 	uint64_t place = head->flags & FRAME_PLACE_MASK, head_pfn = frame_pfn(c->m, head).v, n = 1ULL << order;
@@ -71,7 +71,7 @@ void frame_prep(struct cpu *c, struct frame *f, unsigned order, bool compound)
 		f[i] = (struct frame){ .flags = place, .mapcount = -1 };
 }
 
-static void frame_clear_compound(struct cpu *c, struct frame *head, unsigned order)
+ATTR_NOINLINE static void frame_clear_compound(struct cpu *c, struct frame *head, unsigned order)
 {
 	enum machine_path outer = machine_work(c, PATH_CLEAR_COMPOUND, 1ULL << order);
 	uint64_t place = head->flags & FRAME_PLACE_MASK, n = 1ULL << order;

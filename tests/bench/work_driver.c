@@ -1,0 +1,186 @@
+/*
+ * What scripts/measure-work runs under callgrind: every engine path, on the null machine, in the mixture in which programs meet them
+ * (long runs of faults, unmapping in batches, forks with some copy on write). Prints the units counted for each path.
+ */
+#include "machine/null.h"
+#include "mm/fault.h"
+#include "mm/system.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define MIB (1ULL << 20)
+
+static struct cpu *cpu;
+static struct quire *q;
+
+static void need(int64_t r, const char *what)
+{
+	if (r < 0) {
+		fprintf(stderr, "work_driver: %s: %lld (%s)\n", what, (long long)r, q ? q->err : "");
+		exit(1);
+	}
+}
+
+static vaddr_t map(struct mm *mm, uint64_t len, struct mfile *f, unsigned flags)
+{
+	int64_t r = mm_mmap(cpu, mm, 0, len, PROT_READ | PROT_WRITE, flags | (f ? 0 : MAP_ANONYMOUS), f, 0);
+
+	need(r, "mmap");
+	return (vaddr_t)r;
+}
+
+static void touch(vaddr_t va, uint64_t len, bool write)
+{
+	for (uint64_t o = 0; o < len; o += PAGE_SIZE)
+		need(machine_access(cpu, va + o, 8, ACCESS_USER | (write ? ACCESS_WRITE : 0)), "access");
+}
+
+static void small_pages(struct mm *mm)
+{
+	vaddr_t a = map(mm, 8 * MIB, NULL, MAP_PRIVATE);
+
+	need(mm_madvise(cpu, mm, a, 8 * MIB, MADV_NOHUGEPAGE), "nohugepage");
+	touch(a, 4 * MIB, false);
+	touch(a, 8 * MIB, true);
+	need(mm_mprotect(cpu, mm, a, 8 * MIB, PROT_READ), "mprotect");
+	need(mm_mprotect(cpu, mm, a, 8 * MIB, PROT_READ | PROT_WRITE), "mprotect");
+	for (int i = 0; i < 64; i++)
+		need(mm_mprotect(cpu, mm, a + (uint64_t)i * 8 * PAGE_SIZE, PAGE_SIZE, PROT_READ), "mprotect of one page");
+	int64_t b = mm_mremap(cpu, mm, a + 4 * MIB, 2 * MIB, 4 * MIB, MREMAP_MAYMOVE, 0);
+	need(b, "mremap");
+	need(mm_mlock(cpu, mm, (vaddr_t)b, MIB, false), "mlock");
+	need(mm_munlock(cpu, mm, (vaddr_t)b, MIB), "munlock");
+	uint8_t vec[512];
+	need(mm_mincore(cpu, mm, (vaddr_t)b, 2 * MIB, vec), "mincore");
+	need(mm_madvise(cpu, mm, (vaddr_t)b, MIB, MADV_FREE), "free");
+	need(mm_madvise(cpu, mm, (vaddr_t)b, MIB, MADV_DONTNEED), "dontneed");
+	need(mm_munmap(cpu, mm, (vaddr_t)b, 4 * MIB), "munmap");
+	/* Not aligned alike, so entry by entry. */
+	for (int i = 0; i < 16; i++) {
+		vaddr_t to = map(mm, 2 * MIB, NULL, MAP_PRIVATE);
+
+		need(mm_mremap(cpu, mm, a + 2 * MIB + (uint64_t)i * 16 * PAGE_SIZE, 16 * PAGE_SIZE, 16 * PAGE_SIZE,
+			       MREMAP_MAYMOVE | MREMAP_FIXED, to + 7 * PAGE_SIZE), "mremap");
+		need(mm_munmap(cpu, mm, to, 2 * MIB), "munmap");
+	}
+	need(mm_munmap(cpu, mm, a, 8 * MIB), "munmap");
+	for (int i = 0; i < 256; i++) { /* the churn of an allocator */
+		vaddr_t s = map(mm, 64 * 1024, NULL, MAP_PRIVATE);
+
+		touch(s, 64 * 1024, true);
+		need(mm_munmap(cpu, mm, s, 64 * 1024), "munmap");
+	}
+}
+
+static void huge_pages(struct mm *mm)
+{
+	vaddr_t a = map(mm, 64 * MIB, NULL, MAP_PRIVATE);
+
+	need(mm_madvise(cpu, mm, a, 64 * MIB, MADV_HUGEPAGE), "hugepage");
+	touch(a, 8 * MIB, false);
+	touch(a, 64 * MIB, true);
+	need(mm_mprotect(cpu, mm, a, 64 * MIB, PROT_READ), "mprotect");
+	need(mm_mprotect(cpu, mm, a, 64 * MIB, PROT_READ | PROT_WRITE), "mprotect");
+	for (uint64_t i = 0; i < 8; i++)
+		need(mm_madvise(cpu, mm, a + i * 2 * MIB, PAGE_SIZE, MADV_DONTNEED), "dontneed");
+	need(mm_munmap(cpu, mm, a, 64 * MIB), "munmap");
+}
+
+static void forks(struct mm *mm, uint32_t policy)
+{
+	vaddr_t small = map(mm, 8 * MIB, NULL, MAP_PRIVATE), huge = map(mm, 32 * MIB, NULL, MAP_PRIVATE);
+
+	q->knobs.huge_cow = policy;
+	need(mm_madvise(cpu, mm, small, 8 * MIB, MADV_NOHUGEPAGE), "nohugepage");
+	need(mm_madvise(cpu, mm, huge, 32 * MIB, MADV_HUGEPAGE), "hugepage");
+	touch(small, 8 * MIB, true);
+	touch(huge, 32 * MIB, true);
+	for (int i = 0; i < 4; i++) {
+		struct mm *child;
+
+		need(mm_fork(cpu, mm, &child), "fork");
+		mm_activate(cpu, child);
+		touch(small, MIB, true);
+		touch(huge, 4 * MIB, true);
+		mm_activate(cpu, mm);
+		touch(small + MIB, MIB, true);
+		mm_put(cpu, child);
+		touch(small, 2 * MIB, true);
+	}
+	need(mm_munmap(cpu, mm, small, 8 * MIB), "munmap");
+	need(mm_munmap(cpu, mm, huge, 32 * MIB), "munmap");
+}
+
+static void files(struct mm *mm)
+{
+	struct mfile *f;
+
+	need(file_create(cpu, q, 7, 8 * MIB, false, &f), "file");
+	vaddr_t a = map(mm, 8 * MIB, f, MAP_SHARED), b = map(mm, 8 * MIB, f, MAP_PRIVATE);
+
+	touch(a, 4 * MIB, false);
+	touch(a, 2 * MIB, true);
+	touch(b, 2 * MIB, false);
+	touch(b, 4 * MIB, true);
+	need(file_rw(cpu, f, 0, 8 * MIB, false), "file_rw");
+	need(mm_munmap(cpu, mm, a, 8 * MIB), "munmap");
+	need(mm_munmap(cpu, mm, b, 8 * MIB), "munmap");
+	file_set_size(cpu, f, MIB);
+	file_put(cpu, f);
+}
+
+static void heap(struct mm *mm)
+{
+	int64_t at = mm_brk(cpu, mm, 0);
+
+	for (int i = 1; i <= 64; i++) {
+		need(mm_brk(cpu, mm, (vaddr_t)at + (uint64_t)i * 132 * 1024), "brk");
+		touch((vaddr_t)at + (uint64_t)(i - 1) * 132 * 1024, 132 * 1024, true);
+	}
+	need(mm_brk(cpu, mm, (vaddr_t)at), "brk");
+}
+
+int main(void)
+{
+	struct null_options o = { .nr_cpus = 2, .node_bytes = 1024 * MIB };
+	struct machine *m;
+	struct mm *mm, *other;
+	char err[200];
+
+	if (null_create(&o, &m, err, sizeof(err)) || quire_boot(m, NULL, &q, err, sizeof(err))) {
+		fprintf(stderr, "work_driver: %s\n", err);
+		return 1;
+	}
+	cpu = m->cpus[0];
+	need(mm_create(cpu, q, &mm), "mm_create");
+	need(mm_create(cpu, q, &other), "mm_create");
+	mm_activate(m->cpus[1], mm); /* a second CPU has run the program: flushes go there too */
+	mm_activate(cpu, mm);
+	need(mm_setup_exec(cpu, mm, 0x555555600000ULL, TASK_SIZE - PAGE_SIZE, 132 * 1024), "exec");
+	for (int i = 0; i < 64; i++) {
+		mm_activate(cpu, other);
+		mm_activate(cpu, mm);
+	}
+	small_pages(mm);
+	huge_pages(mm);
+	forks(mm, HUGE_COW_COPY);
+	forks(mm, HUGE_COW_SPLIT);
+	files(mm);
+	heap(mm);
+	mm_activate(cpu, NULL);
+	mm_activate(m->cpus[1], NULL);
+	mm_put(cpu, mm);
+	mm_put(cpu, other);
+	if (quire_validate(q)) {
+		fprintf(stderr, "work_driver: %s\n", q->err);
+		return 1;
+	}
+#define PATH(id, name, functions) printf("%s %llu %s\n", #id, (unsigned long long)null_counts(m)->path[PATH_##id].units, functions);
+	MACHINE_PATHS(PATH)
+#undef PATH
+	need(quire_shutdown(q), "shutdown");
+	null_destroy(m);
+	return 0;
+}
