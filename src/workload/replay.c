@@ -345,23 +345,59 @@ static bool on_exit_word(struct cpu *c, struct replay_stream *s, uint64_t w, con
 	return false;
 }
 
+/*
+ * The W_EXEC at hand with the words that describe its image, which a block boundary may have cut apart. The caller frees *ret_words.
+ * Afterwards s stands at the first word that is not of the image, or has ended.
+ */
+static int collect_image(struct cpu *c, struct replay_stream *s, uint64_t **ret_words, size_t *ret_nr)
+{
+	uint64_t *buf = NULL;
+	size_t nr = 0, cap = 0;
+
+	do {
+		while (s->have_block && s->pos < s->block.nr) {
+			const uint64_t *w = s->block.words + s->pos;
+			unsigned type = word_type(*w);
+			size_t n = 1 + (size_t)word_payload(*w);
+
+			if (!(*w & WORD_CONTROL) || (type == W_EXEC ? nr > 0 : type != W_AREA && type != W_NAME && type != W_NOP))
+				goto out;
+			if (nr + n > cap) {
+				uint64_t *more = realloc(buf, (cap = (nr + n) * 2) * sizeof(*buf));
+
+				if (!more) {
+					free(buf);
+					return -ENOMEM;
+				}
+				buf = more;
+			}
+			memcpy(buf + nr, w, n * sizeof(*w));
+			nr += n;
+			s->pos += n;
+		}
+	} while (load_block(c, s));
+out:
+	*ret_words = buf;
+	*ret_nr = nr;
+	return 0;
+}
+
 static void on_exec(struct cpu *c, struct replay_stream *s)
 {
-	uint64_t ticket = s->block.words[s->pos + 1];
-	struct replay_stream *o;
-	struct process *old = s->proc;
-	int e = replay_exec(c, s, s->block.words, s->block.nr, &s->pos);
+	uint64_t ticket = s->block.words[s->pos + 1], *image;
+	size_t nr;
+	int e = collect_image(c, s, &image, &nr);
 
+	if (!e) {
+		e = replay_exec(c, s, image, nr);
+		free(image);
+	}
 	if (e) {
 		if (e == -ENOMEM)
 			s->rp->res->out_of_memory = true;
 		replay_fail(s->rp, e, "stream %u: a fresh image could not be set up: %s", s->nr, strerror(-e));
 		return;
 	}
-	/* exec ends the process's other threads: they have no more words, or will end at their next one. */
-	list_for_each_entry(o, &s->rp->streams, link)
-		if (o != s && o->proc == old && old && o->vfork_parent == s)
-			o->vfork_parent = NULL;
 	if (s->call.open) { /* the execve itself never returns */
 		s->call.open = false;
 		machine_leave(c, ENTRY_SYSCALL);

@@ -152,8 +152,8 @@ void order_progress(struct cpu *c, struct replay *rp);
 /* ---- replay_proc.c ---- */
 struct process *process_new(struct cpu *c, struct replay *rp, struct mm *mm, uint64_t pid);
 void process_put(struct cpu *c, struct replay *rp, struct process *p);
-/* W_EXEC and its areas: gives s a fresh process image. words at *pos is the W_EXEC; *pos is moved behind the last area. */
-int replay_exec(struct cpu *c, struct replay_stream *s, const uint64_t *words, size_t nr, size_t *pos);
+/* words: a W_EXEC with all its W_AREA and W_NAME words. Gives s a fresh process image; the old one is gone afterwards. */
+int replay_exec(struct cpu *c, struct replay_stream *s, const uint64_t *words, size_t nr);
 int replay_area(struct cpu *c, struct replay_stream *s, uint64_t w, const uint64_t *pay);
 /* The file with this identity, one reference for the caller. NULL: out of memory. */
 struct mfile *replay_file(struct cpu *c, struct replay *rp, uint64_t dev, uint64_t ino, uint64_t size, bool shmem);

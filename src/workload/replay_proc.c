@@ -189,13 +189,12 @@ static struct image_span image_span(const uint64_t *words, size_t nr, size_t pos
 {
 	struct image_span sp = { .exe_start = ~0ULL, .interp_start = ~0ULL };
 
-	for (; pos < nr && (words[pos] & WORD_CONTROL); pos += 1 + word_payload(words[pos])) {
-		uint64_t w = words[pos], start = words[pos + 1] & PAGE_MASK, end;
+	for (; pos < nr; pos += 1 + word_payload(words[pos])) {
+		uint64_t w = words[pos], start, end;
 
-		if (word_type(w) == W_NAME || word_type(w) == W_NOP)
-			continue;
 		if (word_type(w) != W_AREA)
-			break;
+			continue;
+		start = words[pos + 1] & PAGE_MASK;
 		end = ALIGN_UP(words[pos + 1] + words[pos + 2], PAGE_SIZE);
 		if (word_arg(w) == AREA_EXE) {
 			sp.exe_start = MIN(sp.exe_start, start);
@@ -258,22 +257,14 @@ static int fresh_image(struct cpu *c, struct replay_stream *s, uint64_t rec_brk,
 	return e ? e : keep ? 0 : place_interp(c, p, sp);
 }
 
-int replay_exec(struct cpu *c, struct replay_stream *s, const uint64_t *words, size_t nr, size_t *pos)
+int replay_exec(struct cpu *c, struct replay_stream *s, const uint64_t *words, size_t nr)
 {
-	uint64_t rec_brk = words[*pos + 2];
-	struct image_span sp;
-	int e;
+	size_t pos = 1 + word_payload(words[0]);
+	struct image_span sp = image_span(words, nr, pos);
+	int e = fresh_image(c, s, words[2], &sp);
 
-	*pos += 1 + word_payload(words[*pos]);
-	sp = image_span(words, nr, *pos);
-	e = fresh_image(c, s, rec_brk, &sp);
-	for (; !e && *pos < nr && (words[*pos] & WORD_CONTROL); *pos += 1 + word_payload(words[*pos])) {
-		uint64_t w = words[*pos];
-
-		if (word_type(w) == W_AREA)
-			e = replay_area(c, s, w, words + *pos + 1);
-		else if (word_type(w) != W_NAME && word_type(w) != W_NOP)
-			break;
-	}
+	for (; !e && pos < nr; pos += 1 + word_payload(words[pos]))
+		if (word_type(words[pos]) == W_AREA)
+			e = replay_area(c, s, words[pos], words + pos + 1);
 	return e;
 }
