@@ -356,8 +356,8 @@ static void random_allocations(uint64_t seed, unsigned steps)
 			check_valid(&b);
 	}
 	assert_true(failed > 0);
-	while (nr)
-		frame_put(b.m->cpus[nr % 3], held[--nr].f);
+	while (nr--)
+		frame_put(b.m->cpus[nr % 3], held[nr].f);
 	drain_all(&b);
 	check_valid(&b);
 	assert_int_equal(memory_free_pages(b.q, NID_NONE), all);
