@@ -14,6 +14,8 @@
 	 UAPI_MAP_UNINITIALIZED | UAPI_MAP_GROWSDOWN | UAPI_MAP_LOCKED | UAPI_MAP_NORESERVE | UAPI_MAP_POPULATE |      \
 	 UAPI_MAP_NONBLOCK | UAPI_MAP_STACK | UAPI_MAP_HUGETLB | UAPI_MAP_32BIT | UAPI_MAP_ABOVE4G)
 
+#define FILE_BYTES_MAX ((1ULL << 63) - 1)
+
 struct mmap_req {
 	/* in */
 	vaddr_t addr;
@@ -71,6 +73,8 @@ static int mmap_type_file(struct mmap_req *r)
 {
 	bool rdonly = (r->prot & MM_PROT_FILE_RDONLY) != 0;
 
+	if (r->pgoff > (FILE_BYTES_MAX - r->len) >> PAGE_SHIFT)
+		return -EOVERFLOW;
 	switch (r->flags & UAPI_MAP_TYPE) {
 	case UAPI_MAP_SHARED_VALIDATE:
 		if (r->flags & ~(LEGACY_FLAGS | UAPI_MAP_FIXED_NOREPLACE | UAPI_MAP_SHARED_VALIDATE))

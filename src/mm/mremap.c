@@ -1,7 +1,8 @@
 /*
  * mremap: shrink, grow in place, move, duplicate shared memory (old length 0), MREMAP_DONTUNMAP.
  *
- * What can be refused is refused before the destination of MREMAP_FIXED is unmapped, as Linux does since 6.17 (it unmapped first before).
+ * What can be refused is refused before the destination of MREMAP_FIXED is unmapped, and arguments are judged before areas, as in Linux
+ * since 6.17 (it unmapped first before).
  * A source that spans several areas is refused (-EFAULT), as Linux did before 6.17. If page tables run out in the middle of a
  * move, what was moved is moved back and the new area is unmapped again.
  * mmap_lock for writing.
@@ -232,10 +233,6 @@ static int64_t mremap_to(struct cpu *c, struct mm *mm, struct vma *v, struct mre
 	int64_t at;
 	int err;
 
-	if ((r->new_addr & ~PAGE_MASK) || r->new_len > TASK_SIZE || r->new_addr > TASK_SIZE - r->new_len)
-		return -EINVAL;
-	if (r->old + r->old_len > r->new_addr && r->new_addr + r->new_len > r->old)
-		return -EINVAL;
 	if (mm->map_count + 5 >= mm->q->knobs.max_map_count)
 		return -ENOMEM;
 	err = check_resize(mm, v, r, kept);
@@ -277,30 +274,35 @@ static int64_t mremap_locked(struct cpu *c, struct mm *mm, struct mremap_req *r)
 	return (int64_t)r->old;
 }
 
+/* Lengths are whole pages. */
 static bool mremap_args_ok(const struct mremap_req *r)
 {
 	bool maymove = (r->flags & UAPI_MREMAP_MAYMOVE) != 0;
 
 	if (r->flags & ~(UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED | UAPI_MREMAP_DONTUNMAP))
 		return false;
-	if ((r->flags & UAPI_MREMAP_FIXED) && !maymove)
+	if ((r->old & ~PAGE_MASK) || !r->new_len || r->new_len > TASK_SIZE)
 		return false;
-	if ((r->flags & UAPI_MREMAP_DONTUNMAP) && (!maymove || r->old_len != r->new_len))
+	if (!(r->flags & (UAPI_MREMAP_FIXED | UAPI_MREMAP_DONTUNMAP)))
+		return true;
+	if (!maymove || (r->new_addr & ~PAGE_MASK) || r->new_addr > TASK_SIZE - r->new_len)
 		return false;
-	return !(r->old & ~PAGE_MASK) && ALIGN_UP(r->new_len, PAGE_SIZE);
+	if ((r->flags & UAPI_MREMAP_DONTUNMAP) && r->old_len != r->new_len)
+		return false;
+	return r->old + r->old_len <= r->new_addr || r->new_addr + r->new_len <= r->old;
 }
 
 int64_t mm_mremap(struct cpu *c, struct mm *mm, vaddr_t old, uint64_t old_len, uint64_t new_len, unsigned flags,
 		  vaddr_t new_addr)
 {
 	enum machine_path outer = machine_work(c, PATH_MREMAP, 1);
-	struct mremap_req r = { .old = old, .old_len = old_len, .new_len = new_len, .flags = flags, .new_addr = new_addr };
 	uint64_t asked = ALIGN_UP(old_len, PAGE_SIZE);
+	struct mremap_req r = {
+		.old = old, .old_len = asked, .new_len = ALIGN_UP(new_len, PAGE_SIZE), .flags = flags, .new_addr = new_addr,
+	};
 	int64_t ret = -EINVAL;
 
 	if (mremap_args_ok(&r)) {
-		r.old_len = asked;
-		r.new_len = ALIGN_UP(new_len, PAGE_SIZE);
 		mm_write_lock(c, mm);
 		ret = mremap_locked(c, mm, &r);
 		if (!r.unlocked)

@@ -1,0 +1,936 @@
+/*
+ * The calls on address spaces: errors and edges by hand, running out of memory at every allocation, and the same random calls made on the
+ * Linux kernel underneath, whose results, areas and resident pages must be ours.
+ */
+#include "vma_testing.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static int64_t call_mmap(struct world *w, vaddr_t addr, uint64_t len, unsigned prot, unsigned flags, struct mfile *f, uint64_t off)
+{
+	int64_t r = mm_mmap(w->c, w->mm, addr, len, prot, flags, f, off);
+
+	world_check(w);
+	return r;
+}
+
+/* ---- mmap ---- */
+
+static void mmap_refuses(void **state)
+{
+	struct mfile *f;
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	assert_int_equal(file_create(w.c, w.q, 1, 16 * PG, false, &f), 0);
+	assert_int_equal(call_mmap(&w, 0, PG, RW, ANON, NULL, 1), -EINVAL);           /* offset not aligned */
+	assert_int_equal(call_mmap(&w, 0, PG, RW, UAPI_MAP_PRIVATE, NULL, 0), -EBADF);
+	assert_int_equal(call_mmap(&w, 0, 0, RW, ANON, NULL, 0), -EINVAL);
+	assert_int_equal(call_mmap(&w, 0, ~0ULL, RW, ANON, NULL, 0), -ENOMEM);        /* rounds to 0 */
+	assert_int_equal(call_mmap(&w, 0, TASK_SIZE + PG, RW, ANON, NULL, 0), -ENOMEM);
+	assert_int_equal(call_mmap(&w, WIN + 8, PG, RW, FIXED, NULL, 0), -EINVAL);
+	assert_int_equal(call_mmap(&w, TASK_SIZE - PG, 2 * PG, RW, FIXED, NULL, 0), -ENOMEM);
+	assert_int_equal(call_mmap(&w, ~0ULL & PAGE_MASK, PG, RW, FIXED, NULL, 0), -ENOMEM);
+	assert_int_equal(call_mmap(&w, 0, PG, RW, FIXED, NULL, 0), -EPERM);           /* below mmap_min_addr */
+	assert_int_equal(call_mmap(&w, 0, PG, RW, UAPI_MAP_ANONYMOUS, NULL, 0), -EINVAL); /* neither shared nor private */
+	assert_int_equal(call_mmap(&w, 0, PG, RW, UAPI_MAP_ANONYMOUS | UAPI_MAP_SHARED_VALIDATE, NULL, 0), -EINVAL);
+	assert_int_equal(call_mmap(&w, 0, PG, RW, UAPI_MAP_SHARED | UAPI_MAP_ANONYMOUS | UAPI_MAP_GROWSDOWN, NULL, 0), -EINVAL);
+	assert_int_equal(call_mmap(&w, 0, PG, RO, UAPI_MAP_PRIVATE | UAPI_MAP_GROWSDOWN, f, 0), -EINVAL);
+	assert_int_equal(call_mmap(&w, 0, PG, RO, UAPI_MAP_SHARED_VALIDATE | 0x80000U, f, 0), -EOPNOTSUPP);
+	assert_int_equal(call_mmap(&w, 0, PG, RW, ANON | UAPI_MAP_HUGETLB, NULL, 0), -ENOMEM);
+	assert_int_equal(call_mmap(&w, 0, PG, RO, UAPI_MAP_PRIVATE, f, ~0ULL & PAGE_MASK), -EOVERFLOW);
+	assert_int_equal(w.mm->map_count, 0);
+	file_put(w.c, f);
+	world_down(&w);
+}
+
+static void mmap_fixed_and_hints(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	assert_int_equal(map(&w, WIN + 5, 2, RW, ANON), WIN); /* a hint is rounded down */
+	assert_int_equal(map(&w, WIN + 2 * PG, 2, RO, ANON), WIN + 2 * PG);
+	assert_int_equal(map(&w, WIN + PG, 2, RW, ANON), w.mm->mmap_base - 2 * PG); /* taken: the hint does not count */
+	w.q->knobs.mmap_min_addr = 0x10000;
+	assert_int_equal(map(&w, 0x2000, 1, RO, ANON), 0x10000); /* a hint too low is raised */
+	assert_int_equal(map(&w, 0xf000, 1, RO, FIXED), -EPERM);
+	assert_int_equal(map(&w, WIN + PG, 2, RW, FIXED | UAPI_MAP_FIXED_NOREPLACE), -EEXIST);
+	assert_int_equal(map(&w, WIN + 4 * PG, 2, RW, ANON | UAPI_MAP_FIXED_NOREPLACE), WIN + 4 * PG);
+	assert_areas(&w, "0-2rw 2-4r 4-6rw");
+	assert_int_equal(map(&w, WIN + PG, 4, RO, FIXED), WIN + PG); /* replaces parts of three */
+	assert_areas(&w, "0-1rw 1-5r 5-6rw");
+	world_down(&w);
+}
+
+static void mmap_flags_become_properties(void **state)
+{
+	struct mfile *f;
+	struct world w;
+	char b[256];
+
+	(void)state;
+	world_up(&w, NULL);
+	assert_int_equal(file_create(w.c, w.q, 1, 16 * PG, false, &f), 0);
+	map(&w, WIN, 2, RW, FIXED | UAPI_MAP_STACK);
+	map(&w, WIN + 4 * PG, 2, RW, FIXED | UAPI_MAP_LOCKED);
+	map(&w, WIN + 8 * PG, 2, RW, FIXED | UAPI_MAP_NORESERVE);
+	map(&w, WIN + 12 * PG, 2, RO, UAPI_MAP_SHARED | UAPI_MAP_ANONYMOUS | UAPI_MAP_FIXED);
+	call_mmap(&w, WIN + 16 * PG, 2 * PG, RO | MM_PROT_FILE_RDONLY, UAPI_MAP_SHARED | UAPI_MAP_FIXED, f, 0);
+	assert_areas(&w, "0-2rwN 4-6rwL 8-10rw 12-14rs 16-18rs");
+	assert_int_equal(w.mm->locked_vm, 2);
+	assert_int_equal(w.mm->rss[RSS_ANON], 2); /* locked memory is there at once */
+	assert_int_equal(w.q->committed_pages, 2 + 2 + 2); /* stack, locked, and the object of the shared one */
+	assert_int_equal(vma_find(w.c, w.mm, WIN + 8 * PG)->flags & (VM_NORESERVE | VM_ACCOUNT), VM_NORESERVE);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 16 * PG, PG, RW), -EACCES);
+	assert_int_equal(call_mmap(&w, 0, PG, RW | MM_PROT_FILE_RDONLY, UAPI_MAP_SHARED, f, 0), -EACCES);
+	assert_true(call_mmap(&w, WIN + 20 * PG, PG, RW | MM_PROT_FILE_RDONLY, UAPI_MAP_PRIVATE | UAPI_MAP_FIXED, f, 0) > 0);
+	(void)areas(&w, WIN, WIN + PG, b, sizeof(b));
+	file_put(w.c, f);
+	world_down(&w);
+}
+
+static void shared_anonymous_is_one_object(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	map(&w, WIN, 8, RW, UAPI_MAP_SHARED | UAPI_MAP_ANONYMOUS | UAPI_MAP_FIXED);
+	assert_int_equal(w.q->committed_pages, 8);
+	assert_int_equal(poke(&w, WIN + 3 * PG, true), 0);
+	/* Duplicate it by mremap with an old length of 0, then lose the first one: pages and promise stay. */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 2 * PG, 0, 4 * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, WIN + 64 * PG),
+			 WIN + 64 * PG);
+	assert_areas(&w, "0-8rws 64-68rws");
+	assert_int_equal(vma_find(w.c, w.mm, WIN + 64 * PG)->pgoff, 2);
+	mm_munmap(w.c, w.mm, WIN, 8 * PG);
+	assert_int_equal(w.q->committed_pages, 8);
+	assert_int_equal(vmstat_read(w.q, VM_nr_shmem), 1);
+	mm_munmap(w.c, w.mm, WIN + 64 * PG, 4 * PG);
+	assert_int_equal(w.q->committed_pages, 0);
+	assert_int_equal(vmstat_read(w.q, VM_nr_shmem), 0);
+	world_down(&w);
+}
+
+static void populate_brings_pages_in(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	map(&w, WIN, 16, RW, FIXED | UAPI_MAP_POPULATE);
+	assert_int_equal(w.mm->rss[RSS_ANON], 16);
+	map(&w, WIN + 32 * PG, 16, RW, FIXED | UAPI_MAP_POPULATE | UAPI_MAP_NONBLOCK);
+	map(&w, WIN + 64 * PG, 4, 0, FIXED | UAPI_MAP_POPULATE); /* nothing can be brought in, and that is no error */
+	assert_int_equal(w.mm->rss[RSS_ANON], 16);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 32 * PG, 4 * PG, UAPI_MADV_POPULATE_READ), 0);
+	assert_int_equal(w.mm->rss[RSS_ANON], 16); /* zero pages */
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 32 * PG, 4 * PG, UAPI_MADV_POPULATE_WRITE), 0);
+	assert_int_equal(w.mm->rss[RSS_ANON], 20);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 64 * PG, PG, UAPI_MADV_POPULATE_READ), -EINVAL);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 46 * PG, 4 * PG, UAPI_MADV_POPULATE_WRITE), -ENOMEM); /* up to the hole */
+	assert_int_equal(w.mm->rss[RSS_ANON], 22);
+	world_down(&w);
+}
+
+/* ---- limits ---- */
+
+static void limits_hold(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	w.mm->as_rlimit = 16 * PG;
+	assert_int_equal(map(&w, WIN, 17, RW, FIXED), -ENOMEM);
+	assert_int_equal(map(&w, WIN, 16, RW, FIXED), WIN);
+	assert_int_equal(map(&w, WIN + 8 * PG, 8, RO, FIXED), WIN + 8 * PG); /* replaced pages do not count */
+	assert_int_equal(map(&w, WIN + 8 * PG, 9, RO, FIXED), -ENOMEM);
+	assert_areas(&w, "0-8rw 8-16r");
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 8 * PG, 8 * PG, 9 * PG, 0, 0), -ENOMEM);
+	w.mm->as_rlimit = ~0ULL;
+	w.mm->data_rlimit = 8 * PG;
+	assert_int_equal(map(&w, 0, 1, RW, ANON), -ENOMEM);
+	assert_int_equal(map(&w, WIN + 32 * PG, 1, RO, FIXED), WIN + 32 * PG);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 8 * PG, PG, RW), -ENOMEM); /* would become data */
+	w.mm->data_rlimit = ~0ULL;
+	w.mm->memlock_rlimit = 4 * PG;
+	assert_int_equal(map(&w, 0, 5, RW, ANON | UAPI_MAP_LOCKED), -EAGAIN);
+	assert_int_equal(mm_mlock(w.c, w.mm, WIN, 5 * PG, false), -ENOMEM);
+	assert_int_equal(mm_mlock(w.c, w.mm, WIN, 3 * PG, false), 0);
+	assert_int_equal(mm_mlock(w.c, w.mm, WIN + PG, 3 * PG, false), 0); /* two of them are locked already */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 4 * PG, 5 * PG, UAPI_MREMAP_MAYMOVE, 0), -EAGAIN);
+	assert_int_equal(mm_mlockall(w.c, w.mm, UAPI_MCL_CURRENT), -ENOMEM);
+	w.mm->memlock_rlimit = 0;
+	assert_int_equal(map(&w, 0, 1, RW, ANON | UAPI_MAP_LOCKED), -EPERM);
+	assert_int_equal(mm_mlock(w.c, w.mm, WIN, PG, false), -EPERM);
+	assert_int_equal(mm_mlockall(w.c, w.mm, UAPI_MCL_FUTURE), -EPERM);
+	world_down(&w);
+}
+
+static void map_count_is_limited(void **state)
+{
+	struct knobs k;
+	struct world w;
+
+	(void)state;
+	knobs_default(&k);
+	k.max_map_count = 8;
+	world_up(&w, &k);
+	for (unsigned i = 0; i < 8; i++)
+		assert_true(map(&w, WIN + i * 4 * PG, 3, RW, FIXED) > 0);
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN + PG, PG), -ENOMEM); /* a hole needs one more */
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, PG, RO), -ENOMEM);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN, PG, UAPI_MADV_RANDOM), -EAGAIN);
+	assert_int_equal(mm_mlock(w.c, w.mm, WIN, PG, false), -ENOMEM);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, PG, PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, WIN + 99 * PG), -ENOMEM);
+	assert_int_equal(w.mm->map_count, 8);
+	assert_true(map(&w, WIN + 64 * PG, 3, RW, FIXED) > 0); /* Linux lets mmap go one beyond */
+	assert_int_equal(map(&w, WIN + 72 * PG, 3, RW, FIXED), -ENOMEM);
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN, 3 * PG), 0);
+	world_down(&w);
+}
+
+static void overcommit_modes(void **state)
+{
+	uint64_t ram = 0;
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	for (unsigned z = 0; z < NR_ZONES; z++)
+		ram += w.q->nodes[0].zones[z].managed;
+	w.q->knobs.overcommit_memory = 0;
+	assert_int_equal(map(&w, WIN, ram + 1, RW, FIXED), -ENOMEM);
+	assert_int_equal(map(&w, WIN, ram + 1, RW, FIXED | UAPI_MAP_NORESERVE), WIN);
+	assert_int_equal(map(&w, WIN, ram, RW, FIXED), WIN);
+	assert_int_equal(w.q->committed_pages, ram);
+	assert_int_equal(map(&w, 0, ram, RW, ANON), w.mm->mmap_base - ram * PG); /* each for itself is possible */
+	w.q->knobs.overcommit_memory = 1;
+	assert_true(map(&w, WIN, 4 * ram, RW, FIXED) > 0);
+	mm_munmap(w.c, w.mm, 0x1000, TASK_SIZE - 0x1000);
+	assert_int_equal(w.q->committed_pages, 0);
+	w.q->knobs.overcommit_memory = 2;
+	w.q->knobs.overcommit_ratio = 50;
+	assert_int_equal(map(&w, WIN, ram / 2, RW, FIXED | UAPI_MAP_NORESERVE), -ENOMEM); /* not honoured in this mode */
+	assert_int_equal(map(&w, WIN, ram / 4, RW, FIXED), WIN);
+	assert_int_equal(map(&w, WIN + ram * PG, ram / 4, RW, FIXED), -ENOMEM);
+	assert_int_equal(map(&w, WIN + ram * PG, ram, RO, FIXED), WIN + ram * PG); /* read-only promises nothing */
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + ram * PG, ram * PG, RW), -ENOMEM);
+	assert_int_equal(w.q->committed_pages, ram / 4);
+	world_down(&w);
+}
+
+/* ---- munmap, mprotect, mremap, madvise, mlock, mincore: refusals ---- */
+
+static void the_others_refuse(void **state)
+{
+	struct world w;
+	uint8_t vec[4];
+
+	(void)state;
+	world_up(&w, NULL);
+	map(&w, WIN, 4, RW, FIXED);
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN + 1, PG), -EINVAL);
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN, 0), -EINVAL);
+	assert_int_equal(mm_munmap(w.c, w.mm, TASK_SIZE, PG), -EINVAL);
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN, ~0ULL), -EINVAL);
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN + 64 * PG, PG), 0);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 1, PG, RO), -EINVAL);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, 0, RO), 0);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, ~0ULL & PAGE_MASK, RO), -ENOMEM);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, PG, 0x40), -EINVAL);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, PG, UAPI_PROT_GROWSDOWN | UAPI_PROT_GROWSUP), -EINVAL);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, PG, UAPI_PROT_GROWSDOWN), -EINVAL);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, PG, UAPI_PROT_GROWSUP), -EINVAL);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN - PG, 2 * PG, RO), -ENOMEM);
+	assert_areas(&w, "0-4rw");
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 2 * PG, 4 * PG, RO), -ENOMEM); /* the first part is done */
+	assert_areas(&w, "0-2rw 2-4r");
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 1, PG, PG, 0, 0), -EINVAL);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, PG, 0, 0, 0), -EINVAL);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, PG, PG, 8, 0), -EINVAL);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, PG, PG, UAPI_MREMAP_FIXED, WIN + 64 * PG), -EINVAL);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, PG, 2 * PG, UAPI_MREMAP_DONTUNMAP | UAPI_MREMAP_MAYMOVE, 0), -EINVAL);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 0, PG, UAPI_MREMAP_MAYMOVE, 0), -EINVAL); /* private */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 8 * PG, PG, PG, 0, 0), -EFAULT);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 4 * PG, 5 * PG, UAPI_MREMAP_MAYMOVE, 0), -EFAULT); /* two areas */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 2 * PG, 3 * PG, 0, 0), -ENOMEM); /* no room, and may not move */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 2 * PG, 2 * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, WIN + PG), -EINVAL);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 2 * PG, 2 * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, WIN + 9), -EINVAL);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, PG, PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, TASK_SIZE), -EINVAL);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, PG, 1ULL << 60, UAPI_MREMAP_MAYMOVE, 0), -EINVAL);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, PG, TASK_SIZE, UAPI_MREMAP_MAYMOVE, 0), -ENOMEM);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN, PG, 77), -EINVAL);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN, PG, UAPI_MADV_PAGEOUT), -EINVAL); /* not before there is reclaim */
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 1, PG, UAPI_MADV_NORMAL), -EINVAL);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN, ~0ULL, UAPI_MADV_NORMAL), -EINVAL);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN, 0, UAPI_MADV_NORMAL), 0);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 3 * PG, 8 * PG, UAPI_MADV_DONTFORK), -ENOMEM); /* applied to what is there */
+	assert_areas(&w, "0-2rw 2-3r 3-4rD");
+	assert_int_equal(mm_mlock(w.c, w.mm, WIN + 2 * PG, 4 * PG, false), -ENOMEM);
+	assert_areas(&w, "0-2rw 2-3rL 3-4rLD");
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 2 * PG, PG, UAPI_MADV_DONTNEED), -EINVAL); /* locked */
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 2 * PG, PG, UAPI_MADV_FREE), -EINVAL);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 2 * PG, PG, UAPI_MADV_DONTNEED_LOCKED), 0);
+	assert_int_equal(mm_munlock(w.c, w.mm, WIN, 8 * PG), -ENOMEM);
+	assert_areas(&w, "0-2rw 2-3r 3-4rD");
+	assert_int_equal(mm_mlockall(w.c, w.mm, 0), -EINVAL);
+	assert_int_equal(mm_mlockall(w.c, w.mm, UAPI_MCL_ONFAULT), -EINVAL);
+	assert_int_equal(mm_mincore(w.c, w.mm, WIN + 1, PG, vec), -EINVAL);
+	assert_int_equal(mm_mincore(w.c, w.mm, WIN, ~0ULL, vec), -ENOMEM);
+	assert_int_equal(mm_mincore(w.c, w.mm, WIN, PG, NULL), -EFAULT);
+	assert_int_equal(mm_mincore(w.c, w.mm, WIN + 3 * PG, 2 * PG, vec), -ENOMEM);
+	world_down(&w);
+}
+
+static void mremap_moves_contents(void **state)
+{
+	struct world w;
+	uint64_t value;
+	int64_t to;
+
+	(void)state;
+	world_up(&w, NULL);
+	map(&w, WIN, 8, RW, FIXED);
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(w.m->ops->store_value(w.c, WIN + i * PG, 100 + i), 0);
+	map(&w, WIN + 8 * PG, 1, RO, FIXED); /* in the way */
+	to = mm_mremap(w.c, w.mm, WIN + 2 * PG, 6 * PG, 9 * PG, UAPI_MREMAP_MAYMOVE, 0);
+	assert_int_equal(to, w.mm->mmap_base - 9 * PG);
+	assert_areas(&w, "0-2rw 8-9r");
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(w.m->ops->load_value(w.c, (vaddr_t)to + i * PG, &value), 0);
+		assert_int_equal(value, 102 + i);
+	}
+	assert_int_equal(poke(&w, WIN + 2 * PG, false), -EFAULT);
+	/* Keep the old place: it stays, empty. */
+	assert_int_equal(mm_mremap(w.c, w.mm, (vaddr_t)to, 9 * PG, 9 * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_DONTUNMAP, 0),
+			 to - 9 * (int64_t)PG);
+	world_check(&w);
+	assert_int_equal(w.m->ops->load_value(w.c, (vaddr_t)to, &value), 0);
+	assert_int_equal(value, 0);
+	assert_int_equal(w.mm->total_vm, 2 + 1 + 18);
+	assert_int_equal(w.q->committed_pages, 2 + 18);
+	world_down(&w);
+}
+
+static void locking_counts(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	map(&w, WIN, 8, RW, FIXED);
+	assert_int_equal(mm_mlock(w.c, w.mm, WIN + PG + 5, PG, false), 0); /* two pages are touched by it */
+	assert_areas(&w, "0-1rw 1-3rwL 3-8rw");
+	assert_int_equal(w.mm->rss[RSS_ANON], 2);
+	assert_int_equal(vmstat_read(w.q, VM_nr_mlock), 2);
+	assert_int_equal(mm_mlock(w.c, w.mm, WIN + 4 * PG, 2 * PG, true), 0); /* on fault: nothing is brought in */
+	assert_int_equal(w.mm->rss[RSS_ANON], 2);
+	assert_int_equal(w.mm->locked_vm, 4);
+	assert_int_equal(poke(&w, WIN + 4 * PG, true), 0);
+	assert_int_equal(vmstat_read(w.q, VM_nr_mlock), 3);
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN + 2 * PG, PG), 0);
+	assert_int_equal(w.mm->locked_vm, 3);
+	assert_int_equal(vmstat_read(w.q, VM_nr_mlock), 2);
+	assert_int_equal(mm_munlockall(w.c, w.mm), 0);
+	assert_int_equal(w.mm->locked_vm, 0);
+	assert_int_equal(vmstat_read(w.q, VM_nr_mlock), 0);
+	assert_areas(&w, "0-2rw 3-8rw");
+	assert_int_equal(mm_mlockall(w.c, w.mm, UAPI_MCL_FUTURE), 0);
+	assert_int_equal(w.mm->locked_vm, 0);
+	map(&w, WIN + 64 * PG, 2, RW, FIXED);
+	assert_int_equal(w.mm->locked_vm, 2);
+	assert_int_equal(mm_mlockall(w.c, w.mm, UAPI_MCL_CURRENT), 0);
+	assert_int_equal(w.mm->locked_vm, 9);
+	assert_int_equal(w.mm->rss[RSS_ANON], 9);
+	map(&w, WIN + 80 * PG, 2, RW, FIXED); /* CURRENT alone ends FUTURE */
+	assert_int_equal(w.mm->locked_vm, 9);
+	/* PROT_NONE can be locked but not brought in. */
+	map(&w, WIN + 96 * PG, 2, 0, FIXED);
+	assert_int_equal(mm_mlock(w.c, w.mm, WIN + 96 * PG, PG, false), -ENOMEM);
+	assert_int_equal(w.mm->locked_vm, 10);
+	world_down(&w);
+}
+
+/* ---- brk and stack ---- */
+
+#define BRK 0x555555600000ULL
+
+static void brk_moves(void **state)
+{
+	struct world w;
+	struct vma *v;
+
+	(void)state;
+	world_up(&w, NULL);
+	assert_int_equal(mm_setup_exec(w.c, w.mm, BRK + 100, TASK_SIZE - PG, 33 * PG), 0);
+	assert_int_equal(mm_setup_exec(w.c, w.mm, BRK + 100, TASK_SIZE - PG, 33 * PG), -EEXIST);
+	assert_int_equal(w.mm->mmap_base, 0x7ffff7fff000ULL);
+	assert_int_equal(w.mm->stack_vm, 33);
+	assert_int_equal(mm_brk(w.c, w.mm, 0), BRK + 100);
+	assert_int_equal(mm_brk(w.c, w.mm, BRK + 2000), BRK + 2000); /* within a page that is not even mapped */
+	assert_int_equal(mm_brk(w.c, w.mm, BRK + 3 * PG + 1), BRK + 3 * PG + 1);
+	world_check(&w);
+	v = vma_find(w.c, w.mm, BRK);
+	assert_int_equal(v->start, BRK + PG);
+	assert_int_equal(v->end, BRK + 4 * PG);
+	assert_true(v->flags & VM_HEAP);
+	assert_int_equal(mm_brk(w.c, w.mm, BRK + 8 * PG), BRK + 8 * PG);
+	assert_int_equal(vma_find(w.c, w.mm, BRK)->end, BRK + 8 * PG); /* grown, not a second one */
+	assert_int_equal(mm_brk(w.c, w.mm, BRK), BRK + 8 * PG); /* below where it began */
+	assert_int_equal(mm_brk(w.c, w.mm, BRK + 2 * PG), BRK + 2 * PG);
+	assert_int_equal(vma_find(w.c, w.mm, BRK)->end, BRK + 2 * PG);
+	/* A mapping above: one page has to stay free. */
+	map(&w, BRK + 6 * PG, 1, RW, FIXED);
+	assert_int_equal(mm_brk(w.c, w.mm, BRK + 6 * PG), BRK + 2 * PG);
+	assert_int_equal(mm_brk(w.c, w.mm, BRK + 5 * PG), BRK + 5 * PG);
+	w.mm->data_rlimit = 6 * PG;
+	mm_munmap(w.c, w.mm, BRK + 6 * PG, PG);
+	assert_int_equal(mm_brk(w.c, w.mm, BRK + 7 * PG), BRK + 5 * PG);
+	w.mm->data_rlimit = ~0ULL;
+	/* Anonymous memory right above joins the heap. */
+	map(&w, BRK + 5 * PG, 2, RW, FIXED);
+	assert_int_equal(vma_find(w.c, w.mm, BRK)->end, BRK + 7 * PG);
+	/* The heap was unmapped behind its back: it cannot shrink where nothing is. */
+	mm_munmap(w.c, w.mm, BRK, 16 * PG);
+	assert_int_equal(mm_brk(w.c, w.mm, BRK + 200), BRK + 5 * PG);
+	world_check(&w);
+	world_down(&w);
+}
+
+static void stack_grows(void **state)
+{
+	vaddr_t top = TASK_SIZE - PG, bottom = top - 4 * PG;
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	w.mm->stack_rlimit = 2048 * PG;
+	assert_int_equal(mm_setup_exec(w.c, w.mm, BRK, top, 4 * PG), 0);
+	assert_int_equal(poke(&w, bottom - 5 * PG, true), 0);
+	world_check(&w);
+	assert_int_equal(w.mm->stack_vm, 9);
+	assert_int_equal(w.q->committed_pages, 9);
+	assert_int_equal(vma_find(w.c, w.mm, bottom)->start, bottom - 5 * PG);
+	/* The limit. */
+	assert_int_equal(poke(&w, top - 2049 * PG, true), -EFAULT);
+	assert_int_equal(poke(&w, top - 2048 * PG, true), 0);
+	assert_int_equal(poke(&w, top - 2048 * PG - 8, true), -EFAULT);
+	/* Neighbours below: accessible ones keep 256 pages away, others do not. */
+	w.mm->stack_rlimit = ~0ULL;
+	map(&w, top - 3000 * PG, 1, RO, FIXED);
+	assert_int_equal(poke(&w, top - (3000 - 256) * PG, true), -EFAULT); /* 255 pages between them */
+	assert_int_equal(poke(&w, top - (3000 - 257) * PG, true), 0);
+	assert_int_equal(mm_mprotect(w.c, w.mm, top - 3000 * PG, PG, 0), 0);
+	assert_int_equal(poke(&w, top - 2999 * PG, true), 0);
+	assert_int_equal(poke(&w, top - 2999 * PG - 8, true), -EFAULT);
+	world_check(&w);
+	w.mm->as_rlimit = w.mm->total_vm << 12;
+	world_down(&w);
+}
+
+/* ---- huge pages at borders ---- */
+
+static void huge_pages_survive_next_door(void **state)
+{
+	struct world w;
+	struct knobs k;
+
+	(void)state;
+	knobs_default(&k);
+	k.thp_enabled = THP_ALWAYS;
+	world_up(&w, &k);
+	map(&w, WIN, 3 * 512, RW, FIXED | UAPI_MAP_POPULATE);
+	assert_int_equal(w.mm->huge_mapped, 3);
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN + 512 * PG, 100 * PG), 0);
+	assert_int_equal(w.mm->huge_mapped, 2);
+	assert_int_equal(w.mm->rss[RSS_ANON], 3 * 512 - 100);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 1536 * PG - PG, PG, RO), 0);
+	assert_int_equal(w.mm->huge_mapped, 1);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 512 * PG, 512 * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, WIN + 4096 * PG),
+			 WIN + 4096 * PG);
+	assert_int_equal(w.mm->huge_mapped, 1); /* aligned: moved in one piece */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 4096 * PG, 512 * PG, 512 * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED,
+				   WIN + 8193 * PG), WIN + 8193 * PG);
+	assert_int_equal(w.mm->huge_mapped, 0);
+	assert_int_equal(w.mm->rss[RSS_ANON], 3 * 512 - 100);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 8193 * PG, 512 * PG, UAPI_MADV_DONTNEED), 0);
+	assert_int_equal(w.mm->rss[RSS_ANON], 2 * 512 - 100);
+	if (mm_validate(w.mm))
+		fail_msg("%s", w.q->err);
+	world_down(&w);
+}
+
+/* ---- out of memory, everywhere ---- */
+
+struct oom_step {
+	const char *what;
+	int64_t (*call)(struct world *w);
+	bool partial; /* an error may leave a part done */
+};
+
+static int64_t s_map(struct world *w)
+{
+	return mm_mmap(w->c, w->mm, WIN, 64 * PG, RW, FIXED | UAPI_MAP_POPULATE, NULL, 0);
+}
+
+static int64_t s_map_over(struct world *w)
+{
+	return mm_mmap(w->c, w->mm, WIN + 20 * PG, 4 * PG, RO, FIXED, NULL, 0);
+}
+
+static int64_t s_shared(struct world *w)
+{
+	return mm_mmap(w->c, w->mm, WIN + 40 * PG, 4 * PG, RW, UAPI_MAP_SHARED | UAPI_MAP_ANONYMOUS | UAPI_MAP_FIXED, NULL, 0);
+}
+
+static int64_t s_hole(struct world *w)
+{
+	return mm_munmap(w->c, w->mm, WIN + 10 * PG, 2 * PG);
+}
+
+static int64_t s_protect(struct world *w)
+{
+	return mm_mprotect(w->c, w->mm, WIN + 14 * PG, 2 * PG, RO);
+}
+
+static int64_t s_advise(struct world *w)
+{
+	return mm_madvise(w->c, w->mm, WIN + 50 * PG, 2 * PG, UAPI_MADV_RANDOM);
+}
+
+static int64_t s_lock(struct world *w)
+{
+	return mm_mlock(w->c, w->mm, WIN + 54 * PG, 2 * PG, false);
+}
+
+static int64_t s_move(struct world *w)
+{
+	return mm_mremap(w->c, w->mm, WIN + 30 * PG, 3 * PG, 3 * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, WIN + (1ULL << 35));
+}
+
+static int64_t s_grow(struct world *w)
+{
+	return mm_mremap(w->c, w->mm, WIN, 4 * PG, 8 * PG, UAPI_MREMAP_MAYMOVE, 0);
+}
+
+static int64_t s_brk(struct world *w)
+{
+	return mm_brk(w->c, w->mm, BRK + 4 * PG) == (int64_t)(BRK + 4 * PG) ? 0 : -ENOMEM;
+}
+
+static const struct oom_step oom_steps[] = {
+	{ "mmap", s_map, false },
+	{ "mmap over", s_map_over, false },
+	{ "shared mmap", s_shared, false },
+	{ "munmap of a hole", s_hole, false },
+	{ "mprotect", s_protect, true },
+	{ "madvise", s_advise, true },
+	{ "mlock", s_lock, true },
+	{ "mremap", s_move, false },
+	{ "mremap that grows", s_grow, false },
+	{ "brk", s_brk, false },
+};
+
+/* The whole scenario with one failure; a call that failed is checked to have changed nothing, and made again. */
+static void oom_run(enum inject_site site, uint64_t n, uint64_t *ret_failures)
+{
+	static char before[8192], after[8192];
+	struct world w;
+
+	world_up(&w, NULL);
+	assert_int_equal(mm_setup_exec(w.c, w.mm, BRK, TASK_SIZE - PG, 33 * PG), 0);
+	assert_int_equal(inject_set(w.in, site, INJECT_NTH, n), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(oom_steps); i++) {
+		uint64_t committed = w.q->committed_pages, total = w.mm->total_vm;
+		int64_t r;
+
+		areas(&w, 0, TASK_SIZE, before, sizeof(before));
+		r = oom_steps[i].call(&w);
+		world_check(&w);
+		areas(&w, 0, TASK_SIZE, after, sizeof(after));
+		if (r >= 0)
+			continue;
+		if (r != -ENOMEM && r != -EAGAIN)
+			fail_msg("%s with failure %u: %d", oom_steps[i].what, (unsigned)n, (int)r);
+		if (!oom_steps[i].partial) {
+			assert_string_equal(after, before);
+			assert_int_equal(w.q->committed_pages, committed);
+			assert_int_equal(w.mm->total_vm, total);
+		}
+		r = oom_steps[i].call(&w);
+		if (r < 0)
+			fail_msg("%s again after failure %u: %d", oom_steps[i].what, (unsigned)n, (int)r);
+		world_check(&w);
+	}
+	*ret_failures = inject_failures(w.in, site);
+	inject_set(w.in, site, INJECT_NEVER, 1);
+	world_down(&w);
+}
+
+static void out_of_memory_everywhere(void **state)
+{
+	uint64_t failures = 1, n;
+
+	(void)state;
+	for (n = 1; failures; n++)
+		oom_run(INJECT_SLAB_ALLOC, n, &failures);
+	assert_true(n > 10);
+	failures = 1;
+	for (n = 1; failures; n++)
+		oom_run(INJECT_FRAME_ALLOC, n, &failures);
+	assert_true(n > 10);
+}
+
+/* ---- against the kernel underneath ---- */
+
+#define NP 64U
+#define NSEQ 400U
+#define NSTEP 40U
+#define TEXT 1536
+
+enum op { OP_MMAP, OP_MUNMAP, OP_MPROTECT, OP_MREMAP, OP_MADVISE, OP_MLOCK, OP_MUNLOCK, NR_OPS };
+
+struct step {
+	enum op op;
+	bool skip;
+	vaddr_t addr, to;
+	uint64_t len, new_len;
+	unsigned prot, flags;
+	int advice;
+	int64_t want, got;
+	char want_text[TEXT], got_text[TEXT];
+};
+
+static const char *const op_names[NR_OPS] = { "mmap", "munmap", "mprotect", "mremap", "madvise", "mlock", "munlock" };
+
+static void random_mremap(struct step *s, struct rng *r, unsigned at, unsigned n)
+{
+	unsigned to = (unsigned)rng_below(r, NP), m = 1 + (unsigned)rng_below(r, MIN(12U, NP - to));
+
+	s->new_len = m * PG;
+	switch (rng_below(r, 6)) {
+	case 0: /* shrink or grow in place */
+	case 1:
+		s->flags = 0;
+		s->new_len = MIN(m, NP - at) * PG;
+		break;
+	case 2: /* keep the old place */
+		s->flags = UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED | UAPI_MREMAP_DONTUNMAP;
+		s->new_len = s->len;
+		s->to = WIN + MIN(to, NP - n) * PG;
+		break;
+	case 3: /* old length 0: duplicates shared memory */
+		s->len = 0;
+		/* fall through */
+	case 4:
+		s->flags = UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED;
+		s->to = WIN + to * PG;
+		break;
+	default:
+		s->flags = UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED;
+		s->new_len = s->len;
+		s->to = WIN + MIN(to, NP - n) * PG;
+		break;
+	}
+}
+
+static void random_step(struct step *s, struct rng *r)
+{
+	static const int advices[] = {
+		MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_DONTNEED, MADV_FREE, MADV_DONTFORK, MADV_DOFORK, MADV_DONTDUMP,
+		MADV_DODUMP, MADV_WIPEONFORK, MADV_KEEPONFORK, MADV_NOHUGEPAGE, MADV_HUGEPAGE, MADV_WILLNEED,
+		22, 23, 23, 23, 23, 24 /* POPULATE_READ, POPULATE_WRITE, DONTNEED_LOCKED */, 1234,
+	};
+	static const unsigned prots[] = { 0, 1, 3, 3, 3, 2, 5, 7 };
+	unsigned at = (unsigned)rng_below(r, NP), n = 1 + (unsigned)rng_below(r, MIN(12U, NP - at));
+
+	memset(s, 0, offsetof(struct step, want_text));
+	s->op = (enum op[]){ OP_MMAP, OP_MMAP, OP_MMAP, OP_MUNMAP, OP_MPROTECT, OP_MPROTECT, OP_MREMAP, OP_MREMAP, OP_MADVISE,
+			     OP_MADVISE, OP_MADVISE, OP_MADVISE, OP_MLOCK, OP_MUNLOCK }[rng_below(r, 14)];
+	s->addr = WIN + at * PG;
+	s->len = n * PG;
+	s->prot = prots[rng_below(r, ARRAY_SIZE(prots))];
+	if (!rng_below(r, 30))
+		s->addr += 8;
+	if (!rng_below(r, 30))
+		s->len = (uint64_t[]){ 0, 1, 4097, ~0ULL, 1ULL << 62 }[rng_below(r, 5)];
+	switch (s->op) {
+	case OP_MMAP:
+		s->flags = MAP_FIXED | MAP_ANONYMOUS | (rng_below(r, 8) ? MAP_PRIVATE : MAP_SHARED);
+		if (!rng_below(r, 8))
+			s->flags |= UAPI_MAP_FIXED_NOREPLACE;
+		if (!rng_below(r, 8))
+			s->flags |= MAP_NORESERVE;
+		if (!rng_below(r, 8))
+			s->flags |= MAP_POPULATE;
+		if (!rng_below(r, 12))
+			s->flags |= MAP_LOCKED;
+		break;
+	case OP_MPROTECT:
+		if (!rng_below(r, 20))
+			s->prot |= (unsigned[]){ 8, 16, PROT_GROWSDOWN, PROT_GROWSUP }[rng_below(r, 4)];
+		break;
+	case OP_MREMAP:
+		random_mremap(s, r, at, n);
+		break;
+	case OP_MADVISE:
+		if (s->len == 1ULL << 62)
+			s->len = PG; /* holes do not stop it: it would reach the test program itself */
+		s->advice = advices[rng_below(r, ARRAY_SIZE(advices))];
+		break;
+	default:
+		break;
+	}
+}
+
+/* Since 6.17 Linux moves several areas at once; we do not. */
+static bool moves_many(struct world *w, const struct step *s)
+{
+	struct vma *v = vma_lookup(w->c, w->mm, s->addr);
+	uint64_t len = ALIGN_UP(s->len, PG);
+
+	return s->op == OP_MREMAP && (s->flags & UAPI_MREMAP_FIXED) && len && len == ALIGN_UP(s->new_len, PG) &&
+	       (!v || v->end - s->addr < len);
+}
+
+static int64_t step_here(struct world *w, const struct step *s)
+{
+	switch (s->op) {
+	case OP_MMAP:
+		return mm_mmap(w->c, w->mm, s->addr, s->len, s->prot, s->flags, NULL, 0);
+	case OP_MUNMAP:
+		return mm_munmap(w->c, w->mm, s->addr, s->len);
+	case OP_MPROTECT:
+		return mm_mprotect(w->c, w->mm, s->addr, s->len, s->prot);
+	case OP_MREMAP:
+		return mm_mremap(w->c, w->mm, s->addr, s->len, s->new_len, s->flags, s->to);
+	case OP_MADVISE:
+		return mm_madvise(w->c, w->mm, s->addr, s->len, s->advice);
+	case OP_MLOCK:
+		return mm_mlock(w->c, w->mm, s->addr, s->len, false);
+	default:
+		return mm_munlock(w->c, w->mm, s->addr, s->len);
+	}
+}
+
+static int64_t step_kernel(const struct step *s)
+{
+	long r;
+
+	switch (s->op) {
+	case OP_MMAP:
+		r = syscall(SYS_mmap, s->addr, s->len, s->prot, s->flags, -1, 0);
+		break;
+	case OP_MUNMAP:
+		r = syscall(SYS_munmap, s->addr, s->len);
+		break;
+	case OP_MPROTECT:
+		r = syscall(SYS_mprotect, s->addr, s->len, s->prot);
+		break;
+	case OP_MREMAP:
+		r = syscall(SYS_mremap, s->addr, s->len, s->new_len, s->flags, s->to);
+		break;
+	case OP_MADVISE:
+		r = syscall(SYS_madvise, s->addr, s->len, s->advice);
+		break;
+	case OP_MLOCK:
+		r = syscall(SYS_mlock, s->addr, s->len);
+		break;
+	default:
+		r = syscall(SYS_munlock, s->addr, s->len);
+		break;
+	}
+	return r == -1 ? -errno : r;
+}
+
+static void text_area(char *buf, size_t *n, uint64_t start, uint64_t end, const char *perms)
+{
+	*n += (size_t)snprintf(buf + *n, TEXT - NP - 1 - *n, "%llu-%llu%s ", (unsigned long long)(start - WIN) >> 12,
+			       (unsigned long long)(end - WIN) >> 12, perms);
+}
+
+static void text_here(struct world *w, char *buf)
+{
+	size_t n = 0;
+	uint8_t in;
+
+	for (struct vma *v = vma_first(w->mm); v; v = vma_next(v)) {
+		char perms[5] = "---p";
+
+		if (v->flags & VM_READ)
+			perms[0] = 'r';
+		if (v->flags & VM_WRITE)
+			perms[1] = 'w';
+		if (v->flags & VM_EXEC)
+			perms[2] = 'x';
+		if (v->flags & VM_SHARED)
+			perms[3] = 's';
+		text_area(buf, &n, v->start, v->end, perms);
+	}
+	for (unsigned i = 0; i < NP; i++)
+		buf[n++] = mm_mincore(w->c, w->mm, WIN + i * PG, PG, &in) ? '.' : in & 1 ? '+' : '-';
+	buf[n] = '\0';
+}
+
+/* Reads /proc/self/maps without a library that could map memory meanwhile. */
+static bool text_kernel(char *buf)
+{
+	static char maps[1 << 18];
+	size_t len = 0, n = 0;
+	int fd = open("/proc/self/maps", O_RDONLY);
+	ssize_t got;
+	unsigned char in;
+
+	if (fd < 0)
+		return false;
+	while (len < sizeof(maps) - 1 && (got = read(fd, maps + len, sizeof(maps) - 1 - len)) > 0)
+		len += (size_t)got;
+	close(fd);
+	maps[len] = '\0';
+	for (char *line = maps; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+		unsigned long long start, end;
+		char perms[8];
+
+		if (sscanf(line, "%llx-%llx %4s", &start, &end, perms) == 3 && end > WIN && start < WIN + NP * PG)
+			text_area(buf, &n, start, end, perms);
+	}
+	for (unsigned i = 0; i < NP; i++)
+		buf[n++] = syscall(SYS_mincore, WIN + i * PG, PG, &in) ? '.' : in & 1 ? '+' : '-';
+	buf[n] = '\0';
+	return true;
+}
+
+static void kernel_child(struct step *steps)
+{
+	for (unsigned q = 0; q < NSEQ; q++) {
+		syscall(SYS_munmap, WIN, NP * PG);
+		for (unsigned i = 0; i < NSTEP; i++) {
+			struct step *s = &steps[q * NSTEP + i];
+
+			if (s->skip)
+				continue;
+			s->got = step_kernel(s);
+			if (!text_kernel(s->got_text))
+				_exit(2);
+		}
+	}
+	_exit(0);
+}
+
+/* The merging rules are those since 6.16. */
+static bool kernel_comparable(void)
+{
+	unsigned major, minor;
+	struct utsname u;
+	void *p;
+
+	if (uname(&u) || sscanf(u.release, "%u.%u", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 16)) {
+		print_message("skipped: kernel %s is older than 6.16, whose merging rules these are\n", u.release);
+		return false;
+	}
+	p = mmap((void *)(uintptr_t)(WIN - PG), (NP + 2) * PG, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | UAPI_MAP_FIXED_NOREPLACE, -1, 0);
+	if (p == MAP_FAILED || access("/proc/self/maps", R_OK)) {
+		print_message("skipped: the window is taken or /proc is not readable\n");
+		return false;
+	}
+	munmap(p, (NP + 2) * PG);
+	return true;
+}
+
+static void run_here(struct step *steps)
+{
+	struct world w;
+	struct rng r;
+
+	world_up(&w, NULL);
+	rng_init(&r, test_seed(11), "kernel");
+	for (unsigned q = 0; q < NSEQ; q++) {
+		mm_munmap(w.c, w.mm, WIN, NP * PG);
+		for (unsigned i = 0; i < NSTEP; i++) {
+			struct step *s = &steps[q * NSTEP + i];
+
+			random_step(s, &r);
+			s->skip = moves_many(&w, s);
+			if (s->skip)
+				continue;
+			s->want = step_here(&w, s);
+			world_check(&w);
+			text_here(&w, s->want_text);
+		}
+		if (mm_validate(w.mm))
+			fail_msg("sequence %u: %s", q, w.q->err);
+	}
+	world_down(&w);
+}
+
+static void same_as_linux(void **state)
+{
+	struct step *steps;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (!kernel_comparable())
+		skip();
+	steps = mmap(NULL, sizeof(*steps) * NSEQ * NSTEP, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(steps != MAP_FAILED);
+	run_here(steps);
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		kernel_child(steps);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (status)
+		fail_msg("the child ended with %#x", (unsigned)status);
+	for (unsigned i = 0; i < NSEQ * NSTEP; i++) {
+		const struct step *s = &steps[i];
+
+		if (s->skip || (s->want == s->got && !strcmp(s->want_text, s->got_text)))
+			continue;
+		fail_msg("QUIRE_SEED=%llu sequence %u step %u: %s(%#llx, %#llx, new %#llx, prot %#x, flags %#x, to %#llx, advice %d)\n"
+			 "  quire %lld  %s\n  linux %lld  %s\n  before %s",
+			 (unsigned long long)test_seed(11), i / NSTEP, i % NSTEP, op_names[s->op], (unsigned long long)s->addr, (unsigned long long)s->len,
+			 (unsigned long long)s->new_len, s->prot, s->flags, (unsigned long long)s->to, s->advice,
+			 (long long)s->want, s->want_text, (long long)s->got, s->got_text,
+			 i % NSTEP ? s[-1].skip ? s[-2].got_text : s[-1].got_text : "");
+	}
+	munmap(steps, sizeof(*steps) * NSEQ * NSTEP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mmap_refuses),
+		cmocka_unit_test(mmap_fixed_and_hints),
+		cmocka_unit_test(mmap_flags_become_properties),
+		cmocka_unit_test(shared_anonymous_is_one_object),
+		cmocka_unit_test(populate_brings_pages_in),
+		cmocka_unit_test(limits_hold),
+		cmocka_unit_test(map_count_is_limited),
+		cmocka_unit_test(overcommit_modes),
+		cmocka_unit_test(the_others_refuse),
+		cmocka_unit_test(mremap_moves_contents),
+		cmocka_unit_test(locking_counts),
+		cmocka_unit_test(brk_moves),
+		cmocka_unit_test(stack_grows),
+		cmocka_unit_test(huge_pages_survive_next_door),
+		cmocka_unit_test(out_of_memory_everywhere),
+		cmocka_unit_test(same_as_linux),
+	};
+
+	return test_run(tests);
+}
