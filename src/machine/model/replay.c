@@ -118,3 +118,15 @@ size_t model_replay(struct cpu *c, const uint64_t *words, size_t nr, struct repl
 	}
 	return i;
 }
+
+void model_insns(struct cpu *c, uint64_t n)
+{
+	struct core_cpu *cc = core_of(c);
+
+	(void)path_set(c, cc, PATH_USER);
+	for (uint64_t step; n; n -= step) { /* as much at once as a run of references may have */
+		step = MIN(n, RUN_MAX * 4095ULL);
+		clock_insns(c, cc, step);
+		sched_point(c);
+	}
+}
