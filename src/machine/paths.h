@@ -31,6 +31,7 @@
 	PATH(FAULT_HUGE_WP, "fault: write-protected 2M", "thp_fault_wp,thp_cow_copy,thp_cow_install,thp_cow_split") \
 	PATH(CLEAR_PAGE, "clearing pages", "")                                                      \
 	PATH(COPY_PAGE, "copying pages", "")                                                        \
+	PATH(HUGECOPY, "huge page: a sub-page's turn", "hugecopy_process,ascend,converge,neighbourhood,step,clear_one,copy_one,turn") \
 	/* physical memory */                                                                       \
 	PATH(PAGE_ALLOC, "page alloc: choice of zone", "page_alloc,zonelist_alloc,zone_alloc,zone_watermark_ok,count_alloc,frame_prep") \
 	PATH(PAGE_FREE, "page free: checks", "page_free,frame_unprep")                              \

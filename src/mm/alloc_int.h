@@ -1,5 +1,6 @@
 /*
- * What the files of the page allocator share: memmap.c, zone.c, buddy.c, pcp.c, page_alloc.c, frame.c, memory_validate.c.
+ * What the files of the page allocator share: memmap.c, zone.c, buddy.c, pcp.c, page_alloc.c, frame.c,
+ * memory_validate.c.
  */
 #ifndef QUIRE_MM_ALLOC_INT_H
 #define QUIRE_MM_ALLOC_INT_H
@@ -39,11 +40,17 @@ static inline uint8_t *pageblock_of(const struct zone *z, uint64_t pfn_v)
 }
 
 /* ---- memmap.c ---- */
-/* A boot-time structure of nid's memory (node 0's where nid has none left), zeroed; NULL: no room. align a power of two. */
+/*
+ * A boot-time structure of nid's memory (node 0's where nid has none left), zeroed; NULL: no room. align a power of
+ * two.
+ */
 void *boot_carve(struct quire *q, int nid, size_t size, size_t align);
 /* Modelled address at which boot-time structures of a node must end. */
 paddr_t node_boot_limit(const struct machine_node *mn);
-/* Write the descriptors of the zone's next deferred section and put it on the free lists. z->lock held. False: none left. */
+/*
+ * Write the descriptors of the zone's next deferred section and put it on the free lists. z->lock held. False: none
+ * left.
+ */
 bool memmap_materialise(struct quire *q, struct zone *z);
 /* Charge a write to the structure that a list link lies in: a frame's descriptor or a list head in kernel memory. */
 void memmap_touch_link(struct cpu *c, const struct list_head *l);

@@ -2,13 +2,14 @@
  * The buddy allocator of one zone: blocks of 2^0 to 2^10 frames, on free lists by order and migrate type.
  *
  * Invariants (all under zone->lock; memory_validate checks them)
- *  A1 A free block's first frame has FRAME_BUDDY, its order and the migrate type of the list it is on; no frame inside it has.
+ *  A1 A free block's first frame has FRAME_BUDDY, its order and the migrate type of the list it is on; no frame inside
+ *     it has.
  *  A2 A block is aligned to its size and lies within [first_pfn, deferred_pfn).
  *  A3 No two free buddies of one order below MAX_ORDER exist: they would have been merged.
  *  A4 free_pages is the sum of the blocks and the deferred frames.
- * A pageblock (2 MiB) has a migrate type: freed blocks go to that type's lists, so that movable and unmovable frames do not mix. A type
- * that has run out steals from another, the largest block first, since then the fewest pageblocks become mixed. Deferred sections
- * are movable blocks of the largest order that are written just in time.
+ * A pageblock (2 MiB) has a migrate type: freed blocks go to that type's lists, so that movable and unmovable frames
+ * do not mix. A type that has run out steals from another, the largest block first, since then the fewest pageblocks
+ * become mixed. Deferred sections are movable blocks of the largest order that are written just in time.
  */
 #include "base/assert.h"
 #include "mm/alloc_int.h"
@@ -33,7 +34,8 @@ void buddy_seed(struct quire *q, struct zone *z, uint64_t pfn_v, unsigned order,
 }
 
 /* Inline, as is area_del: shared by two paths that are priced apart. */
-static ATTR_ALWAYS_INLINE void area_add(struct cpu *c, struct zone *z, struct frame *f, unsigned order, enum migrate_type mt)
+static ATTR_ALWAYS_INLINE void area_add(struct cpu *c, struct zone *z, struct frame *f, unsigned order,
+					enum migrate_type mt)
 {
 	struct free_area *a = &z->free_area[order];
 
@@ -60,7 +62,8 @@ static ATTR_ALWAYS_INLINE void area_del(struct cpu *c, struct zone *z, struct fr
 }
 
 /* Give back what is too much of a block: its upper half, then the upper half of the rest, down to the order wanted. */
-static void buddy_expand(struct cpu *c, struct zone *z, struct frame *f, unsigned high, unsigned low, enum migrate_type mt)
+static void buddy_expand(struct cpu *c, struct zone *z, struct frame *f, unsigned high, unsigned low,
+			 enum migrate_type mt)
 {
 	while (high > low) {
 		high--;
@@ -96,12 +99,13 @@ static void pageblocks_retype(struct cpu *c, struct zone *z, uint64_t start, uin
 }
 
 /*
- * Make the pageblock around a free block ours: move its free blocks to our lists; where they are at least half of it, frames that are
- * freed later follow.
+ * Make the pageblock around a free block ours: move its free blocks to our lists; where they are at least half of it,
+ * frames that are freed later follow.
  */
 static void pageblock_claim(struct cpu *c, struct zone *z, uint64_t pfn_v, enum migrate_type mt)
 {
-	uint64_t start = ALIGN_DOWN(pfn_v, PAGEBLOCK_FRAMES), end = MIN(start + PAGEBLOCK_FRAMES, z->deferred_pfn), moved = 0;
+	uint64_t start = ALIGN_DOWN(pfn_v, PAGEBLOCK_FRAMES), end = MIN(start + PAGEBLOCK_FRAMES, z->deferred_pfn),
+		 moved = 0;
 
 	for (uint64_t p = MAX(start, z->first_pfn); p < end;) {
 		struct frame *f = frame_of(c->m, pfn(p));
@@ -123,7 +127,10 @@ static void pageblock_claim(struct cpu *c, struct zone *z, uint64_t pfn_v, enum 
 		pageblocks_retype(c, z, start, PAGEBLOCK_FRAMES, mt);
 }
 
-/* The type from which to steal a block of this order: unmovable and reclaimable take from each other before they take movable. */
+/*
+ * The type from which to steal a block of this order: unmovable and reclaimable take from each other before they take
+ * movable.
+ */
 static int steal_from(struct cpu *c, const struct zone *z, unsigned order, enum migrate_type mt)
 {
 	static const uint8_t others[NR_MIGRATE_TYPES][NR_MIGRATE_TYPES - 1] = {
@@ -139,7 +146,9 @@ static int steal_from(struct cpu *c, const struct zone *z, unsigned order, enum 
 	return -1;
 }
 
-/* One block of another type without its pageblock; what is left of it stays with that type. The smallest that will do. */
+/*
+ * One block of another type without its pageblock; what is left of it stays with that type. The smallest that will do.
+ */
 static struct frame *steal_block(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
 {
 	for (unsigned o = order; o <= MAX_ORDER; o++) {
@@ -158,7 +167,9 @@ static struct frame *buddy_steal(struct cpu *c, struct zone *z, unsigned order, 
 
 		if (from < 0)
 			continue;
-		/* Movable frames in a foreign pageblock do no lasting harm: they don't take it over for a small block. */
+		/*
+		 * Movable frames in a foreign pageblock do no lasting harm: they don't take it over for a small block.
+		 */
 		if (mt == MIGRATE_MOVABLE && o < PAGEBLOCK_ORDER / 2)
 			break;
 		struct frame *f = list_first_entry(&z->free_area[o].list[from], struct frame, lru);
@@ -202,7 +213,7 @@ void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 {
 	enum machine_path outer = machine_work(c, PATH_BUDDY_FREE, 1);
 	uint64_t p = frame_pfn(c->m, f).v, freed = 1ULL << order;
-	enum migrate_type mt = (enum migrate_type)*pageblock_of(z, p);
+	enum migrate_type mt = (enum migrate_type) * pageblock_of(z, p);
 
 	ASSERT_DEBUG(IS_ALIGNED(p, freed) && p >= z->first_pfn && p + freed <= z->deferred_pfn);
 	for (; order < MAX_ORDER; order++) {

@@ -1,8 +1,10 @@
 /*
- * Files and their page cache: lookup, bringing pages in, readahead, read and write, truncation. Invariants C1 to C3: file.h.
+ * Files and their page cache: lookup, bringing pages in, readahead, read and write, truncation. file.h has the
+ * invariants C1 to C3.
  *
- * A page is "read" by a device: its content tag appears in the frame without the CPU touching a line, so nothing is charged for the
- * transfer itself, no device time is modelled, and pgpgin counts it. What a CPU does pay is finding, allocating and entering the page.
+ * A page is "read" by a device: its content tag appears in the frame without the CPU touching a line, so nothing is
+ * charged for the transfer itself, no device time is modelled, and pgpgin counts it. What a CPU does pay is finding,
+ * allocating and entering the page.
  *
  * Readahead, after Linux's for a window of 128 KiB (32 pages):
  *   a miss where the last window ended    a window twice as large as the last, from 4 pages to 32
@@ -178,7 +180,10 @@ static void file_remove(struct cpu *c, struct mfile *f, uint64_t from)
 		if (page) {
 			(void)radix_erase(c, &f->root, from);
 			f->nr_pages--;
-			/* Under the lock, so that a validator never sees a page outside of the tree that says it is inside. */
+			/*
+			 * Under the lock, so that a validator never sees a page outside of the tree that says it is
+			 * inside.
+			 */
 			page_forget(page);
 		}
 		machine_unlock(c, &f->lock);
@@ -292,7 +297,8 @@ static void ra_hit(struct cpu *c, struct mfile *f, uint64_t index)
 /* ---- use ---- */
 
 /* fresh: the caller will overwrite the whole page, or it lies beyond what the device has, so it is not read. */
-static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping, bool fresh, struct frame **ret, bool *ret_major)
+static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping, bool fresh, struct frame **ret,
+		    bool *ret_major)
 {
 	bool read = !f->shmem && !fresh;
 
@@ -325,8 +331,11 @@ int file_get_page(struct cpu *c, struct mfile *f, uint64_t index, struct frame *
 	return get_page(c, f, index, true, false, ret, ret_major);
 }
 
-/* Read or write n bytes of one page, from byte `off` of it. old_pages: how many pages the file had before this write. */
-static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off, uint64_t n, bool write, uint64_t old_pages)
+/*
+ * Read or write n bytes of one page, from byte `off` of it. old_pages: how many pages the file had before this write.
+ */
+static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off, uint64_t n, bool write,
+		   uint64_t old_pages)
 {
 	bool fresh = write && (n == PAGE_SIZE || index >= old_pages), major;
 	enum machine_path outer;

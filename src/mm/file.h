@@ -1,8 +1,8 @@
 /*
  * A file: an object with a page cache and no bytes of its own. Frames are "read from nowhere but counted".
- * Radix tree of frames by page index (radix.c). Additions and removals under file->lock (rank FILE); lookups take no lock, as in
- * Linux: a node lives as long as its file, and a frame's reference is taken only from above zero and then checked again.
- * A page-cache frame's tag on first read is file_tag(file, index), so that contents can be checked.
+ * Radix tree of frames by page index (radix.c). Additions and removals under file->lock (rank FILE); lookups take no
+ * lock, as in Linux: a node lives as long as its file, and a frame's reference is taken only from above zero and then
+ * checked again. A page-cache frame's tag on first read is file_tag(file, index), so that contents can be checked.
  *
  * Invariants
  *  C1 A cached frame has FRAME_FILE, file and index set and one reference of the cache's; nr_pages counts them.
@@ -26,7 +26,10 @@ struct mfile {
 	bool shmem;              /* memory-backed: tmpfs, memfd, MAP_SHARED|MAP_ANONYMOUS: pages are zero at first */
 	uint64_t nr_pages;       /* cached */
 	struct radix_node *root; /* see radix.h */
-	/* readahead, private to file.c: where the next window starts, its last size in pages, the page whose use starts it early */
+	/*
+	 * readahead, private to file.c: where the next window starts, its last size in pages, the page whose use
+	 * starts it early
+	 */
 	uint64_t ra_next, ra_size, ra_mark;
 	uint64_t committed;      /* pages of q->committed_pages that the object holds until its end (shared anonymous memory) */
 	uint64_t writes;         /* how many writes so far: contents tags of written pages */
@@ -47,11 +50,13 @@ void file_put(struct cpu *c, struct mfile *f);
 int file_get_page(struct cpu *c, struct mfile *f, uint64_t index, struct frame **ret, bool *ret_major);
 /* Only if cached, with a reference; NULL otherwise. Takes no lock. */
 struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index);
-void file_set_size(struct cpu *c, struct mfile *f, uint64_t size); /* truncation drops cached pages beyond; mappings must be gone */
+/* Truncation drops cached pages beyond; mappings of them must be gone. */
+void file_set_size(struct cpu *c, struct mfile *f, uint64_t size);
 uint64_t file_tag(const struct mfile *f, uint64_t index);
 /*
  * read(2)/write(2) on a regular file: page cache side only (brings pages in, charges their lines, dirties them).
- * The user side is mm_copy_user. A read ends at the end of the file, a write moves it. 0, -ENOMEM, or -EINVAL (offset + len overflows).
+ * The user side is mm_copy_user. A read ends at the end of the file, a write moves it. 0, -ENOMEM, or -EINVAL (offset
+ * + len overflows).
  */
 int file_rw(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t len, bool write);
 /* C1 to C3 of all files. 0 or -EINVAL with q->err set. */

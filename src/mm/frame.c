@@ -1,8 +1,9 @@
 /*
  * Frame descriptors: references, and what a frame looks like when it is handed out and when it comes back.
  *
- * Allocated: node and zone set in every frame of the block, mapcounts -1, all else 0; the first frame has refcount 1 and the order
- * of the allocation. A compound block's head has FRAME_HEAD, the others FRAME_TAIL and head_pfn. Freed: nothing but node and zone.
+ * Allocated: node and zone set in every frame of the block, mapcounts -1, all else 0; the first frame has refcount 1
+ * and the order of the allocation. A compound block's head has FRAME_HEAD, the others FRAME_TAIL and head_pfn. Freed:
+ * nothing but node and zone.
  */
 #include "base/assert.h"
 #include "mm/alloc_int.h"
@@ -26,16 +27,20 @@ bool frame_tryget(struct cpu *c, struct frame *head)
 
 	frame_touch(c, head, TOUCH_ATOMIC);
 	while (old > 0)
-		if (__atomic_compare_exchange_n(&head->refcount, &old, old + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&head->refcount, &old, old + 1, false, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
 			return true;
 	return false;
 }
 
 void frame_put(struct cpu *c, struct frame *head)
 {
-	int32_t now = __atomic_sub_fetch(&head->refcount, 1, __ATOMIC_ACQ_REL);
+	int32_t now;
 
-	ASSERT(now >= 0 && !(head->flags & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP)));
+	/* Looked at before the reference goes: afterwards the frame may be somebody else's. */
+	ASSERT(!(head->flags & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP)));
+	now = __atomic_sub_fetch(&head->refcount, 1, __ATOMIC_ACQ_REL);
+	ASSERT(now >= 0);
 	frame_touch(c, head, TOUCH_ATOMIC);
 	if (!now)
 		page_free(c, head, frame_order(head));
@@ -76,7 +81,7 @@ ATTR_NOINLINE static void frame_clear_compound(struct cpu *c, struct frame *head
 	enum machine_path outer = machine_work(c, PATH_CLEAR_COMPOUND, 1ULL << order);
 	uint64_t place = head->flags & FRAME_PLACE_MASK, n = 1ULL << order;
 
-	ASSERT(head->entire_mapcount == -1);
+	ASSERT(head->entire_mapcount == -1 && head->nr_pages_mapped == 0);
 	for (uint64_t i = 1; i < n; i++) {
 		ASSERT((head[i].flags & FRAME_TAIL) && head[i].mapcount == -1);
 		head[i].flags = place;

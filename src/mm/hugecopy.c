@@ -1,6 +1,7 @@
 /*
- * Clearing and copying a huge page sub-page by sub-page, in an order that keeps what the program touches next in the cache.
- * Only the order differs between the policies: bytes, counters and page tables are the same. No locks; the pages are the caller's.
+ * Clearing and copying a huge page sub-page by sub-page, in an order that keeps what the program touches next in the
+ * cache. Only the order differs between the policies: bytes, counters and page tables are the same. No locks; the
+ * pages are the caller's.
  */
 #include "base/assert.h"
 #include "mm/hugecopy.h"
@@ -30,8 +31,8 @@ static int ascend(const struct walk *w, unsigned from, unsigned to)
 }
 
 /*
- * Converge on target n. The side that reaches farther from it goes first, from its far end, until what is left is a window with n
- * right of its middle; then left end, right end, alternating, and the last right end is n.
+ * Converge on target n. The side that reaches farther from it goes first, from its far end, until what is left is a
+ * window with n right of its middle; then left end, right end, alternating, and the last right end is n.
  */
 static int converge(const struct walk *w, unsigned nr, unsigned n)
 {
@@ -66,9 +67,13 @@ static int neighbourhood(const struct walk *w, unsigned nr, unsigned n)
 	return err ? err : ascend(w, from, to);
 }
 
-int hugecopy_process(struct cpu *c, enum huge_order_policy policy, vaddr_t hint, unsigned nr_pages, hugecopy_fn fn, void *arg)
+int hugecopy_process(struct cpu *c, enum huge_order_policy policy, vaddr_t hint, unsigned nr_pages, hugecopy_fn fn,
+		     void *arg)
 {
-	/* The base is aligned here, not by the caller: each sub-page's address depends on it, whatever the hint and the path. */
+	/*
+	 * The base is aligned here, not by the caller: each sub-page's address depends on it, whatever the hint and
+	 * the path.
+	 */
 	struct walk w = { .c = c, .base = ALIGN_DOWN(hint, nr_pages * PAGE_SIZE), .fn = fn, .arg = arg };
 	unsigned n = (unsigned)((hint - w.base) >> PAGE_SHIFT);
 
@@ -84,10 +89,19 @@ struct pages {
 	pfn_t dst, src;
 };
 
+/* Finding out whose turn it is and calling is our work; the machine prices the bytes and counts the pages. */
+static enum machine_path turn(struct cpu *c, enum machine_path bytes)
+{
+	enum machine_path outer = machine_work(c, PATH_HUGECOPY, 1);
+
+	machine_path(c, bytes);
+	return outer;
+}
+
 static int clear_one(struct cpu *c, unsigned index, vaddr_t va, void *arg)
 {
 	const struct pages *p = arg;
-	enum machine_path outer = machine_work(c, PATH_CLEAR_PAGE, 1);
+	enum machine_path outer = turn(c, PATH_CLEAR_PAGE);
 	int err = machine_clear_page(c, pfn_add(p->dst, index));
 
 	(void)va; /* matters where caches are indexed by virtual address */
@@ -100,7 +114,7 @@ static int clear_one(struct cpu *c, unsigned index, vaddr_t va, void *arg)
 static int copy_one(struct cpu *c, unsigned index, vaddr_t va, void *arg)
 {
 	const struct pages *p = arg;
-	enum machine_path outer = machine_work(c, PATH_COPY_PAGE, 1);
+	enum machine_path outer = turn(c, PATH_COPY_PAGE);
 	int err = machine_copy_page(c, pfn_add(p->dst, index), pfn_add(p->src, index));
 
 	(void)va;

@@ -1,6 +1,6 @@
 /*
- * Reading, setting and printing settings by name. What exists is in knob_table.c. A value is parsed and checked whole before anything
- * is stored, so that an error changes nothing.
+ * Reading, setting and printing settings by name. What exists is in knob_table.c. A value is parsed and checked whole
+ * before anything is stored, so that an error changes nothing.
  */
 #include "mm/knobs.h"
 #include "base/compiler.h"
@@ -60,7 +60,10 @@ static char lower(char ch)
 	return ch >= 'A' && ch <= 'Z' ? (char)(ch - 'A' + 'a') : ch == '-' || ch == '/' ? (ch == '-' ? '_' : '.') : ch;
 }
 
-/* How many characters must be inserted, deleted or replaced; case, '-' for '_' and '/' for '.' cost nothing. Both within NAME_MAX_LEN. */
+/*
+ * How many characters must be inserted, deleted or replaced; case, '-' for '_' and '/' for '.' cost nothing. Both
+ * within NAME_MAX_LEN.
+ */
 static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned row[NAME_MAX_LEN + 1], n = (unsigned)strlen(b);
@@ -104,7 +107,10 @@ const char *knob_nearest(const char *name)
 		const char *known = knob_table[i].name;
 		unsigned d = edit_distance(name, known), tail;
 
-		/* Somebody who leaves out what comes before the last dot, or puts something else there, is near as well. */
+		/*
+		 * Somebody who leaves out what comes before the last dot, or puts something else there, is near as
+		 * well.
+		 */
 		tail = edit_distance(last_part(name), last_part(known)) + 1;
 		if (strlen(last_part(name)) / 3 >= tail - 1 && tail < d)
 			d = tail;
@@ -118,7 +124,8 @@ const char *knob_nearest(const char *name)
 
 static int parse_bool(const char *s, uint64_t *ret)
 {
-	static const char *const words[2][5] = { { "0", "n", "no", "off", "false" }, { "1", "y", "yes", "on", "true" } };
+	static const char *const words[2][5] = { { "0", "n", "no", "off", "false" },
+						 { "1", "y", "yes", "on", "true" } };
 
 	for (unsigned v = 0; v < 2; v++) {
 		for (unsigned i = 0; i < ARRAY_SIZE(words[v]); i++) {
@@ -208,7 +215,9 @@ int knob_set(struct knobs *k, const char *name, const char *value, char *buf, si
 
 	if (!kn)
 		return -ENOENT;
-	err = kn->type == KNOB_BOOL ? parse_bool(value, &v) : kn->type == KNOB_ENUM ? parse_enum(kn, value, &v) : parse_int(kn, value, &v);
+	err = kn->type == KNOB_BOOL   ? parse_bool(value, &v)
+	      : kn->type == KNOB_ENUM ? parse_enum(kn, value, &v)
+				      : parse_int(kn, value, &v);
 	if (err) {
 		say_allowed(kn, buf, len);
 		return err;

@@ -1,6 +1,7 @@
 /*
- * Settings, under Linux's names. One table (knobs.c) holds name, type, default, range, help and origin; struct knobs holds
- * the values that the engine reads. A value is validated whole before it is set. Not to be changed while tasks run.
+ * Settings, under Linux's names. One table (knobs.c) holds name, type, default, range, help and origin; struct knobs
+ * holds the values that the engine reads. A value is validated whole before it is set. Not to be changed while tasks
+ * run.
  */
 #ifndef QUIRE_MM_KNOBS_H
 #define QUIRE_MM_KNOBS_H

@@ -1,18 +1,19 @@
 /*
- * The memory map: where boot-time structures and frame descriptors lie, which frames each zone manages, and sections that are
- * written only when somebody needs them.
+ * The memory map: where boot-time structures and frame descriptors lie, which frames each zone manages, and sections
+ * that are written only when somebody needs them.
  *
- * Layout of node 0, from its start: kernel image (16 MiB) | struct quire, nodes, section map, pageblock types, per-CPU areas | ...
- * Every node keeps its own frames' descriptors (1/64 of it) and its CPUs' areas at its start; where a node lies on both sides of
- * 4 GiB, the descriptors lie at the start of the upper part, so that a large node does not eat all memory below 4 GiB.
+ * Layout of node 0, from its start: kernel image (16 MiB), struct quire, nodes, section map, pageblock types, per-CPU
+ * areas. Every node keeps its own frames' descriptors (1/64 of it) and its CPUs' areas at its start; where a node
+ * lies on both sides of 4 GiB, the descriptors lie at the start of the upper part, so that a large node does not eat
+ * all memory below 4 GiB.
  *
  * Invariants
- *  B1 Each zone manages [first_pfn, end_pfn); what is below first_pfn is reserved and has all-zero descriptors, which stand for 'reserved'
- *     as a whole (the zero page's is written).
- *  B2 Descriptors at or above deferred_pfn are all zero; those frames are free, movable, and counted in free_pages. deferred_pfn is at
- *     a section boundary or first_pfn or end_pfn, so no buddy block straddles it.
- * Boot is not charged: it happens before virtual time starts. Nor is the writing of a deferred section, since the kernel we model has
- * written all descriptors before the first program runs.
+ *  B1 Each zone manages [first_pfn, end_pfn); what is below first_pfn is reserved and has all-zero descriptors, which
+ *     stand for 'reserved' as a whole (the zero page's is written).
+ *  B2 Descriptors at or above deferred_pfn are all zero; those frames are free, movable, and counted in free_pages.
+ *     deferred_pfn is at a section boundary or first_pfn or end_pfn, so no buddy block straddles it.
+ * Boot is not charged: it happens before virtual time starts. Nor is the writing of a deferred section, since the
+ * kernel we model has written all descriptors before the first program runs.
  */
 #include "base/errno.h"
 #include "mm/alloc_int.h"
@@ -115,7 +116,10 @@ static void zone_init(struct quire *q, int nid, enum zone_type t)
 			list_init(&z->free_area[o].list[mt]);
 }
 
-/* Where a node's descriptors lie; fills the section map. Also says from where and how far boot-time structures of the node go. */
+/*
+ * Where a node's descriptors lie; fills the section map. Also says from where and how far boot-time structures of the
+ * node go.
+ */
 static int node_place_memmap(struct quire *q, int nid)
 {
 	struct node *n = &q->nodes[nid];
@@ -214,7 +218,8 @@ static int zero_frame_boot(struct quire *q)
 		return -ENOMEM;
 	q->zero_pfn = paddr_to_pfn(machine_pa(q->m, p));
 	f = frame_of(q->m, q->zero_pfn);
-	f->flags = FRAME_RESERVED | zone_place(&q->nodes[0].zones[q->zero_pfn.v < DMA32_END_PFN ? ZONE_DMA32 : ZONE_NORMAL]);
+	f->flags = FRAME_RESERVED |
+		   zone_place(&q->nodes[0].zones[q->zero_pfn.v < DMA32_END_PFN ? ZONE_DMA32 : ZONE_NORMAL]);
 	list_init(&f->lru);
 	f->refcount = 1;
 	f->mapcount = -1;
@@ -290,7 +295,9 @@ int memory_boot(struct cpu *c, struct quire *q)
 		node_order_fallback(q, (int)i);
 	}
 	if (tables_boot(q) || percpu_boot(q) || zero_frame_boot(q))
-		return fail(q, -ENOMEM, "node 0 is too small for the kernel image, the frame descriptors and the boot-time structures");
+		return fail(
+			q, -ENOMEM,
+			"node 0 is too small for the kernel image, the frame descriptors and the boot-time structures");
 	for (unsigned i = 0; i < q->m->nr_nodes; i++)
 		for (unsigned t = 0; t < NR_ZONES; t++)
 			zone_open(&q->nodes[i].zones[t], q->nodes[i].boot_next);

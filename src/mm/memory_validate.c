@@ -1,14 +1,15 @@
 /*
- * The whole-allocator check: walks every materialised frame of every zone, then every list, and compares. Charges nothing and changes
- * nothing. Costs time in proportion to the frames ever used. Invariants F1, F3, F5 (frame.h), A1 to A4 (buddy.c), B2 (memmap.c).
+ * The whole-allocator check: walks every materialised frame of every zone, then every list, and compares. Charges
+ * nothing and changes nothing. Costs time in proportion to the frames ever used. Invariants F1, F3, F5 (frame.h), A1
+ * to A4 (buddy.c), B2 (memmap.c).
  */
 #include "base/errno.h"
 #include "mm/alloc_int.h"
 #include "mm/text.h"
 
 struct tally {
-	uint64_t free, pcp, owned;                /* frames */
-	uint64_t blocks[MAX_ORDER + 1];           /* free blocks by order */
+	uint64_t free, pcp, owned; /* frames */
+	uint64_t blocks[MAX_ORDER + 1]; /* free blocks by order */
 	uint64_t pcp_blocks[NR_MIGRATE_TYPES][2]; /* on all CPUs' lists */
 };
 
@@ -59,14 +60,16 @@ static int check_owned(struct quire *q, const struct zone *z, uint64_t p, unsign
 
 	if (f->refcount <= 0)
 		return invalid(q, z, "a frame is in no place: not free, not on a list, no references (F1)", p);
-	if (f->mapcount < -1 || (compound && f->entire_mapcount < -1) || order > MAX_ORDER || p + (1ULL << order) > z->deferred_pfn)
+	if (f->mapcount < -1 || (compound && f->entire_mapcount < -1) || order > MAX_ORDER ||
+	    p + (1ULL << order) > z->deferred_pfn)
 		return invalid(q, z, "an allocated block has an impossible count or order", p);
 	for (uint64_t i = 1; i < 1ULL << order; i++) {
 		const struct frame *t = f + i;
 
 		if (compound != !!(t->flags & FRAME_TAIL) || (compound && t->tail.head_pfn != p))
 			return invalid(q, z, "a tail does not know its head (F3)", p + i);
-		if (t->flags & (FRAME_BUDDY | FRAME_PCP | FRAME_HEAD | FRAME_RESERVED) || t->refcount || t->mapcount < -1)
+		if (t->flags & (FRAME_BUDDY | FRAME_PCP | FRAME_HEAD | FRAME_RESERVED) || t->refcount ||
+		    t->mapcount < -1)
 			return invalid(q, z, "a frame is in two places (F1)", p + i);
 		if ((t->flags & FRAME_PLACE_MASK) != zone_place(z))
 			return invalid(q, z, "a tail has the wrong node or zone", p + i);
@@ -146,8 +149,8 @@ static int check_pcp_lists(struct quire *q, const struct zone *z, const struct t
 				uint64_t count = 0;
 
 				list_for_each_entry(f, &p->list[mt][o], lru) {
-					if (!(f->flags & FRAME_PCP) || frame_mt(f) != mt || frame_order(f) != pcp_order((int)o) ||
-					    ++count > p->count[mt][o])
+					if (!(f->flags & FRAME_PCP) || frame_mt(f) != mt ||
+					    frame_order(f) != pcp_order((int)o) || ++count > p->count[mt][o])
 						return invalid(q, z, "a per-CPU list is damaged", frame_pfn(q->m, f).v);
 				}
 				if (count != p->count[mt][o])
@@ -181,7 +184,8 @@ static int check_zone(struct quire *q, const struct zone *z)
 	if (n.free + deferred != z->free_pages)
 		return invalid(q, z, "free_pages differs from the free blocks (A4); frames", n.free + deferred);
 	if (n.free + n.pcp + n.owned + deferred != z->managed)
-		return invalid(q, z, "frames don't add up to what the zone manages; frames", n.free + n.pcp + n.owned + deferred);
+		return invalid(q, z, "frames don't add up to what the zone manages; frames",
+			       n.free + n.pcp + n.owned + deferred);
 	return 0;
 }
 

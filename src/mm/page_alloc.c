@@ -1,10 +1,10 @@
 /*
  * The page allocator's policy: which zone gives a block, and what is counted.
  *
- * Nodes are tried by distance from the preferred one, in each the higher zone first (NORMAL before DMA32, whose memory others may need).
- * A zone is passed over when giving the block would take it to its low watermark; if all were, the round is repeated down to the
- * min watermark. Nothing goes below that: there is no caller in this system that frees memory by allocating some. A caller that may
- * reclaim first gives back its CPU's lists and tries again.
+ * Nodes are tried by distance from the preferred one, in each the higher zone first (NORMAL before DMA32, whose memory
+ * others may need). A zone is passed over when giving the block would take it to its low watermark; if all were, the
+ * round is repeated down to the min watermark. Nothing goes below that: there is no caller in this system that frees
+ * memory by allocating some. A caller that may reclaim first gives back its CPU's lists and tries again.
  */
 #include "mm/alloc_int.h"
 
@@ -60,10 +60,13 @@ static void count_alloc(struct cpu *c, const struct frame *f, unsigned order, in
 	vmstat_inc(c, nid == c->nid ? VM_numa_local : VM_numa_other);
 }
 
-/* Kernel frames have bytes that must be zero; the machine is asked in either case, for the price and for the content tag. */
+/*
+ * Kernel frames have bytes that must be zero; the machine is asked in either case, for the price and for the content
+ * tag.
+ */
 static int clear_block(struct cpu *c, struct frame *f, const struct alloc_req *r)
 {
-	enum machine_path outer = machine_work(c, PATH_CLEAR_PAGE, 1ULL << r->order);
+	enum machine_path outer = machine_work(c, PATH_CLEAR_PAGE, 0); /* the machine counts the pages */
 	pfn_t first = frame_pfn(c->m, f);
 	int err = 0;
 
@@ -99,7 +102,8 @@ struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 	enum machine_path outer;
 	struct frame *f;
 
-	if (req->order > MAX_ORDER || nid < 0 || (unsigned)nid >= c->m->nr_nodes || machine_inject(c, INJECT_FRAME_ALLOC))
+	if (req->order > MAX_ORDER || nid < 0 || (unsigned)nid >= c->m->nr_nodes ||
+	    machine_inject(c, INJECT_FRAME_ALLOC))
 		return NULL;
 	outer = machine_work(c, PATH_PAGE_ALLOC, 1);
 	f = find_block(c, req, nid);

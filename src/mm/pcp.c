@@ -1,12 +1,15 @@
 /*
- * Per-CPU lists in front of the buddy lists: a CPU takes and gives frames of order 0 and huge pages of order 9 without the zone lock.
- * Only its own CPU touches a list, and not across a sleep, so it needs no lock. Frames on it have FRAME_PCP and are not in free_pages.
+ * Per-CPU lists in front of the buddy lists: a CPU takes and gives frames of order 0 and huge pages of order 9 without
+ * the zone lock. Only its own CPU touches a list, and not across a sleep, so it needs no lock. Frames on it have
+ * FRAME_PCP and are not in free_pages.
  *
  * Sizes as Linux has them (5.14 to 6.6, fixed; later ones also adapt between these and a higher mark):
- *  batch = 2^floor(log2(1.5 * b)) - 1 where b = min(managed / 1024, 256) / 4, at least 1: 63 frames in any zone of 1 GiB or more
- *  high  = low watermark / CPUs of the node (all CPUs where it has none), or managed / vm.percpu_pagelist_high_fraction / CPUs where that
- *          is set; at least 4 * batch
- * An empty list takes `batch` frames at once (of huge pages: 2); beyond high, `batch` frames go back, from the list just freed to first.
+ *  batch = 2^floor(log2(1.5 * b)) - 1 where b = min(managed / 1024, 256) / 4, at least 1: 63 frames in any zone of 1
+ *     GiB or more
+ *  high  = low watermark / CPUs of the node (all CPUs where it has none), or managed /
+ *          vm.percpu_pagelist_high_fraction / CPUs where that is set; at least 4 * batch
+ * An empty list takes `batch` frames at once (of huge pages: 2); beyond high, `batch` frames go back, from the list
+ * just freed to first.
  */
 #include "mm/alloc_int.h"
 
@@ -56,7 +59,8 @@ void pcp_setup(struct quire *q)
 }
 
 /* Inline, as is pcp_unlink: shared by paths that are priced apart. */
-static ATTR_ALWAYS_INLINE void pcp_push(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt, int idx, bool tail)
+static ATTR_ALWAYS_INLINE void pcp_push(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt,
+					int idx, bool tail)
 {
 	f->flags = (f->flags & FRAME_PLACE_MASK) | FRAME_PCP | ((uint64_t)pcp_order(idx) << FRAME_ORDER_SHIFT) |
 		   ((uint64_t)mt << FRAME_MT_SHIFT);
@@ -71,7 +75,8 @@ static ATTR_ALWAYS_INLINE void pcp_push(struct cpu *c, struct pcp_list *p, struc
 	machine_touch(c, machine_pa(c->m, &p->list[mt][idx]), sizeof(struct list_head), TOUCH_WRITE);
 }
 
-static ATTR_ALWAYS_INLINE void pcp_unlink(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt, int idx)
+static ATTR_ALWAYS_INLINE void pcp_unlink(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt,
+					  int idx)
 {
 	const struct list_head *prev = f->lru.prev, *next = f->lru.next;
 
@@ -152,7 +157,7 @@ void pcp_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 	enum machine_path outer = machine_work(c, PATH_PCP_FREE, 1);
 	struct pcp_list *p = pcp_of(c, z);
 	const uint8_t *block = pageblock_of(z, frame_pfn(c->m, f).v);
-	enum migrate_type mt = (enum migrate_type)*block;
+	enum migrate_type mt = (enum migrate_type) * block;
 
 	machine_touch(c, p->pa, CACHE_LINE, TOUCH_ATOMIC);
 	machine_touch(c, machine_pa(c->m, block), 1, TOUCH_READ);

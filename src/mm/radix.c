@@ -1,6 +1,6 @@
 /*
- * The radix tree of radix.h. The root's shift says how high the tree is, so that one pointer publishes both when it grows.
- * Each slot that is read or written is charged; locks are the caller's.
+ * The radix tree of radix.h. The root's shift says how high the tree is, so that one pointer publishes both when it
+ * grows. Each slot that is read or written is charged; locks are the caller's.
  */
 #include "base/assert.h"
 #include "base/errno.h"
@@ -30,7 +30,10 @@ static void slot_write(struct cpu *c, struct radix_node *n, unsigned i, void *v)
 	machine_touch(c, machine_pa(c->m, &n->slots[i]), sizeof(void *), TOUCH_WRITE);
 }
 
-/* The lowest node on the way to index, with *ret_shift that level's; NULL when the way ends above, with the level at which it does. */
+/*
+ * The lowest node on the way to index, with *ret_shift that level's; NULL when the way ends above, with the level at
+ * which it does.
+ */
 static struct radix_node *find_leaf(struct cpu *c, struct radix_node *const *root, uint64_t index, unsigned *ret_shift)
 {
 	struct radix_node *n = __atomic_load_n(root, __ATOMIC_ACQUIRE);

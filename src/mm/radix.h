@@ -1,8 +1,9 @@
 /*
  * A radix tree from page index to frame: the page cache of one file (radix.c). 64 slots a node, nodes from SLAB_RADIX.
  *
- * Changes need the file's lock. Lookups need none: the root and each slot are published whole, and a node lives until radix_free, which
- * only the file's last user calls. So an emptied node stays (a truncated file keeps its tree until it is dropped).
+ * Changes need the file's lock. Lookups need none: the root and each slot are published whole, and a node lives until
+ * radix_free, which only the file's last user calls. So an emptied node stays (a truncated file keeps its tree until
+ * it is dropped).
  */
 #ifndef QUIRE_MM_RADIX_H
 #define QUIRE_MM_RADIX_H

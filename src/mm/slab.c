@@ -2,10 +2,12 @@
  * Slab allocator: objects of one size carved from blocks of frames, with a magazine of free objects a CPU in front.
  *
  * Invariants
- *  S1 A slab's first frame has FRAME_SLAB, its cache, the list of its free objects (slab_free) and how many are handed out (priv).
+ *  S1 A slab's first frame has FRAME_SLAB, its cache, the list of its free objects (slab_free) and how many are handed
+ *     out (priv).
  *  S2 A slab is on the cache's partial list while it has a free object, else on the full list.
  *  S3 Handed out = in somebody's use or in a magazine. A magazine is touched by its own CPU only, never across a sleep.
- * Free objects are linked through their first word. Slabs and lists are guarded by cache->lock; frames are allocated without it.
+ * Free objects are linked through their first word. Slabs and lists are guarded by cache->lock; frames are allocated
+ * without it.
  */
 #include "base/assert.h"
 #include "base/errno.h"
@@ -17,7 +19,7 @@
 
 #define SLAB_MAX_ORDER 3U
 #define SLAB_MIN_OBJECTS 8U /* a slab has at least so many, if order 3 can */
-#define SLAB_KEEP_EMPTY 2U  /* partial slabs beyond which an empty one is freed */
+#define SLAB_KEEP_EMPTY 2U /* partial slabs beyond which an empty one is freed */
 
 static unsigned slab_gfp(unsigned id)
 {

@@ -1,7 +1,7 @@
 /*
- * Slab allocator (slab.c) for the engine's own objects (mm, vma, file, ...), carved from frames so that they are accounted as memory
- * and have modelled addresses (rule 1). One cache a type; a slab is one or more frames; free objects are linked through
- * their first word. Guarded by the cache's lock; per-CPU magazines in front of it.
+ * Slab allocator (slab.c) for the engine's own objects (mm, vma, file, ...), carved from frames so that they are
+ * accounted as memory and have modelled addresses (rule 1). One cache a type; a slab is one or more frames; free
+ * objects are linked through their first word. Guarded by the cache's lock; per-CPU magazines in front of it.
  */
 #ifndef QUIRE_MM_SLAB_H
 #define QUIRE_MM_SLAB_H

@@ -1,6 +1,7 @@
 /*
- * Boot, shutdown and the check of everything. struct quire itself is the first boot-time structure: it lies in node 0 right after
- * the kernel image, so that even its locks and counters have modelled addresses and nothing needs a host allocator.
+ * Boot, shutdown and the check of everything. struct quire itself is the first boot-time structure: it lies in node 0
+ * right after the kernel image, so that even its locks and counters have modelled addresses and nothing needs a host
+ * allocator.
  */
 #include "base/errno.h"
 #include "mm/alloc_int.h"
@@ -55,11 +56,14 @@ int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_
 	int res;
 
 	if (!m->nr_cpus || !m->nr_nodes || m->nr_nodes > MACHINE_MAX_NODES || m->nr_cpus > QUIRE_MAX_CPUS)
-		return boot_error(err, errlen, "a machine needs CPUs and nodes, and not more than can be handled", -EINVAL);
+		return boot_error(err, errlen, "a machine needs CPUs and nodes, and not more than can be handled",
+				  -EINVAL);
 	c = m->cpus[0];
 	q = carve_first(m);
 	if (!q)
-		return boot_error(err, errlen, "node 0 is too small for the kernel image (16 MiB) and the first structures", -ENOMEM);
+		return boot_error(err, errlen,
+				  "node 0 is too small for the kernel image (16 MiB) and the first structures",
+				  -ENOMEM);
 	if (knobs)
 		q->knobs = *knobs;
 	else

@@ -1,5 +1,6 @@
 /*
- * Text into a fixed buffer, for messages of validators and settings: the engine has no printf. Always terminated, cut when full.
+ * Text into a fixed buffer, for messages of validators and settings: the engine has no printf. Always terminated, cut
+ * when full.
  */
 #ifndef QUIRE_MM_TEXT_H
 #define QUIRE_MM_TEXT_H

@@ -1,6 +1,6 @@
 /*
- * Event counters and gauges under Linux's names (/proc/vmstat), kept a CPU and summed when read. Names that Linux does not
- * have start with quire_. One table; everything that prints counters goes through it.
+ * Event counters and gauges under Linux's names (/proc/vmstat), kept a CPU and summed when read. Names that Linux does
+ * not have start with quire_. One table; everything that prints counters goes through it.
  */
 #ifndef QUIRE_MM_VMSTAT_H
 #define QUIRE_MM_VMSTAT_H
@@ -80,10 +80,16 @@ struct vmstat_cpu {
 	int64_t v[NR_VM_COUNTERS];
 };
 
-/* In percpu: counting is a plain add on the CPU's own copy, so no lock and no charge (it is in the path's instructions). */
+/*
+ * In percpu: counting is a plain add on the CPU's own copy, so no lock and no charge (it is in the path's
+ * instructions).
+ */
 static inline void vmstat_add(struct cpu *c, enum vm_counter k, int64_t n)
 {
-	/* The counters are what struct percpu begins with (system.h asserts it). Inline, so that the cost is in the path that counts. */
+	/*
+	 * The counters are what struct percpu begins with (system.h asserts it). Inline, so that the cost is in the
+	 * path that counts.
+	 */
 	int64_t *v = ((struct vmstat_cpu *)(void *)c->pc)->v + k;
 
 	__atomic_store_n(v, *v + n, __ATOMIC_RELAXED);

@@ -2,11 +2,12 @@
  * Zones' limits: watermarks, reserves for lower zones, the test that an allocation makes against them.
  *
  * Linux's rules, in integers:
- *  vm.min_free_kbytes 0 = computed: sqrt(16 * kB of memory), within [128, 262144]. (khugepaged raises it further on Linux when it runs.)
+ *  vm.min_free_kbytes 0 = computed: sqrt(16 * kB of memory), within [128, 262144] (khugepaged, when it runs, raises it)
  *  min  = the zone's share, by managed frames, of min_free_kbytes
- *  step = max(min / 4, managed * vm.watermark_scale_factor / 10000);  low = min + step, high = low + step, promo = high + step
- *  lowmem_reserve[h] of a zone, for a request that may use zones up to h: frames managed by the zones above it up to h, over 256 for
- *  DMA32 and over 32 for NORMAL: memory that only lower zones can give is kept for requests that need it.
+ *  step = max(min / 4, managed * vm.watermark_scale_factor / 10000)
+ *  low = min + step, high = low + step, promo = high + step
+ *  lowmem_reserve[h] of a zone, for a request that may use zones up to h: frames managed by the zones above it up to h,
+ *  over 256 for DMA32 and over 32 for NORMAL: what only lower zones can give is kept for requests that need it.
  */
 #include "mm/alloc_int.h"
 
@@ -62,8 +63,10 @@ void zone_setup_watermarks(struct quire *q)
 	for (unsigned i = 0; i < q->m->nr_nodes; i++) {
 		for (unsigned t = 0; t < NR_ZONES; t++) {
 			struct zone *z = &q->nodes[i].zones[t];
-			uint64_t min = all ? pages_min * z->managed / all : 0; /* 2^24 (the knob's limit) times 2^40 at most */
-			uint64_t scaled = z->managed * q->knobs.watermark_scale_factor / 10000, step = MAX(min / 4, scaled);
+			uint64_t min =
+				all ? pages_min * z->managed / all : 0; /* 2^24 (the knob's limit) times 2^40 at most */
+			uint64_t scaled = z->managed * q->knobs.watermark_scale_factor / 10000,
+				 step = MAX(min / 4, scaled);
 
 			for (unsigned w = 0; w < NR_WMARK; w++)
 				z->watermark[w] = min + w * step;

@@ -1,9 +1,10 @@
 /*
- * Nodes, zones, and the page allocator's interface: memmap.c (boot, deferred sections), zone.c (watermarks), buddy.c, pcp.c,
- * page_alloc.c (policy), memory_validate.c.
+ * Nodes, zones, and the page allocator's interface: memmap.c (boot, deferred sections), zone.c (watermarks), buddy.c,
+ * pcp.c, page_alloc.c (policy), memory_validate.c.
  *
- * Zone fields, by key letter: c = constant after boot, z = guarded by zone->lock, a = written under zone->lock, read atomically
- * without it. The three groups lie on different cache lines, as in Linux, so that reading limits does not bounce the lock.
+ * Zone fields, by key letter: c = constant after boot, z = guarded by zone->lock, a = written under zone->lock, read
+ * atomically without it. The three groups lie on different cache lines, as in Linux, so that reading limits does not
+ * bounce the lock.
  */
 #ifndef QUIRE_MM_ZONE_H
 #define QUIRE_MM_ZONE_H
@@ -41,7 +42,7 @@ struct zone {
 	int nid;                /* c */
 	enum zone_type type;    /* c */
 	uint64_t start_pfn, end_pfn; /* c: start is the first frame of a section; end may be ragged */
-	uint64_t first_pfn;     /* c: frames below belong to the boot (kernel image, descriptors, boot-time structures) */
+	uint64_t first_pfn;     /* c: what is below was taken at boot (kernel image, descriptors, structures) */
 	uint64_t managed;       /* c: frames given to the allocator, deferred ones included: end_pfn - first_pfn */
 	uint64_t watermark[NR_WMARK];      /* c */
 	uint64_t lowmem_reserve[NR_ZONES]; /* c: frames kept back from requests that could use the higher zone [i] */
@@ -51,7 +52,7 @@ struct zone {
 	uint64_t deferred_pfn;  /* z: first frame whose section is not yet materialised; end_pfn when all are */
 	struct free_area free_area[MAX_ORDER + 1]; /* z */
 
-	uint64_t free_pages __attribute__((aligned(64))); /* a: in free lists and deferred sections; per-CPU lists not included */
+	uint64_t free_pages __attribute__((aligned(64))); /* a: in free lists and deferred sections, not per-CPU lists */
 };
 
 struct node {
@@ -59,7 +60,7 @@ struct node {
 	struct zone zones[NR_ZONES];
 	int fallback[MACHINE_MAX_NODES]; /* nodes by distance, itself first */
 	unsigned nr_fallback;
-	paddr_t boot_next, boot_limit;   /* memmap.c: where this node's next boot-time structure goes, only while booting */
+	paddr_t boot_next, boot_limit; /* memmap.c, while booting: where this node's next structure goes */
 };
 
 struct alloc_req {
@@ -71,8 +72,9 @@ struct alloc_req {
 /*
  * Allocate 2^order frames; refcount 1; compound when GFP_COMP and order > 0. NULL when there is none (the caller
  * reports -ENOMEM or falls back). Takes the zone lock (rank ZONE); never sleeps in this step.
- * frame_order() of the first frame is the allocation's order, compound or not; mapcounts are -1, everything else is 0, and node and
- * zone are set in each frame. With GFP_ZERO a user page (GFP_MOVABLE) is counted in quire_pages_cleared here, nowhere else.
+ * frame_order() of the first frame is the allocation's order, compound or not; mapcounts are -1, everything else is 0,
+ * and node and zone are set in each frame. With GFP_ZERO a user page (GFP_MOVABLE) is counted in quire_pages_cleared
+ * here, nowhere else.
  */
 struct frame *page_alloc(struct cpu *c, const struct alloc_req *req);
 /* Free a block whose refcount has reached 0 (frame_put does this). order must be that of the allocation. */
@@ -81,8 +83,8 @@ void page_free(struct cpu *c, struct frame *f, unsigned order);
 void pcp_drain(struct cpu *c);
 
 /*
- * Boot and shutdown (memmap.c). q->nodes has been carved, everything in it is zero. 0, or -EINVAL/-ENOMEM with q->err set.
- * memory_shutdown leaves the machine's memory map as it was found, all zero; nothing may be allocated any more.
+ * Boot and shutdown (memmap.c). q->nodes has been carved, everything in it is zero. 0, or -EINVAL/-ENOMEM with q->err
+ * set. memory_shutdown leaves the machine's memory map as it was found, all zero; nothing may be allocated any more.
  */
 int memory_boot(struct cpu *c, struct quire *q);
 void memory_shutdown(struct quire *q);

@@ -1,4 +1,7 @@
-/* The page allocator: boot layout, watermarks, blocks, per-CPU lists, nodes, and that no frame is ever lost or given twice. */
+/*
+ * The page allocator: boot layout, watermarks, blocks, per-CPU lists, nodes, and that no frame is ever lost or given
+ * twice.
+ */
 #include "booted.h"
 
 #include "base/rng.h"
@@ -108,7 +111,10 @@ static void test_boot_refuses(void **state)
 	null_destroy(m);
 }
 
-/* A large machine costs only what is touched: one allocation writes one section. And a second boot finds a clean machine. */
+/*
+ * A large machine costs only what is touched: one allocation writes one section. And a second boot finds a clean
+ * machine.
+ */
 static void test_large_node_is_lazy(void **state)
 {
 	struct booted b;
@@ -165,7 +171,8 @@ static void test_watermarks(void **state)
 		}
 	}
 	/* Memory below 4 GiB is kept back from requests that could use what is above. */
-	assert_int_equal(zone_at(&b, 0, ZONE_DMA32)->lowmem_reserve[ZONE_NORMAL], zone_at(&b, 0, ZONE_NORMAL)->managed / 256);
+	assert_int_equal(zone_at(&b, 0, ZONE_DMA32)->lowmem_reserve[ZONE_NORMAL],
+			 zone_at(&b, 0, ZONE_NORMAL)->managed / 256);
 	assert_int_equal(zone_at(&b, 0, ZONE_NORMAL)->lowmem_reserve[ZONE_MOVABLE], 0);
 	shut_down(&b);
 }
@@ -316,8 +323,12 @@ static void check_coalesced(struct booted *b)
 
 static void random_allocations(uint64_t seed, unsigned steps)
 {
-	static const unsigned gfps[] = { GFP_KERNEL, GFP_KERNEL | GFP_RECLAIMABLE, GFP_HIGHUSER_MOVABLE,
-					 GFP_HIGHUSER_MOVABLE | GFP_COMP, GFP_KERNEL | GFP_COMP, GFP_TRANSHUGE_LIGHT };
+	static const unsigned gfps[] = { GFP_KERNEL,
+					 GFP_KERNEL | GFP_RECLAIMABLE,
+					 GFP_HIGHUSER_MOVABLE,
+					 GFP_HIGHUSER_MOVABLE | GFP_COMP,
+					 GFP_KERNEL | GFP_COMP,
+					 GFP_TRANSHUGE_LIGHT };
 	struct held *held = calloc(HELD_MAX, sizeof(*held));
 	struct booted b;
 	unsigned nr = 0, failed = 0;
@@ -335,8 +346,9 @@ static void random_allocations(uint64_t seed, unsigned steps)
 		bool grow = rng_below(&r, 100) < ((i / (steps / 8)) % 2 ? 30 : 70);
 
 		if (grow && nr < HELD_MAX) {
-			struct held h = { .order = (unsigned)rng_below(&r, 3) ? (unsigned)rng_below(&r, 4) :
-									       (unsigned)rng_below(&r, MAX_ORDER + 1) };
+			struct held h = { .order = (unsigned)rng_below(&r, 3)
+							   ? (unsigned)rng_below(&r, 4)
+							   : (unsigned)rng_below(&r, MAX_ORDER + 1) };
 
 			h.f = take(c, h.order, gfps[rng_below(&r, 6)], (int)rng_below(&r, 3) - 1);
 			if (!h.f) {
@@ -396,7 +408,8 @@ static void test_exhaustion(void **state)
 		left = memory_free_pages(b.q, NID_NONE);
 		/* Down to min, less what one more block would take; and what is left could not have been given. */
 		assert_true(left >= z->watermark[WMARK_MIN]);
-		for (unsigned o = order; order && left > z->watermark[WMARK_MIN] + (1ULL << order) && o <= MAX_ORDER; o++)
+		for (unsigned o = order; order && left > z->watermark[WMARK_MIN] + (1ULL << order) && o <= MAX_ORDER;
+		     o++)
 			assert_int_equal(z->free_area[o].nr_free, 0);
 		if (!order)
 			assert_true(left <= z->watermark[WMARK_MIN] + 63);
@@ -442,7 +455,10 @@ static void test_injected_failures(void **state)
 
 /* ---- types ---- */
 
-/* The first unmovable frame takes a whole pageblock over; its neighbours then come from there, not from yet another one. */
+/*
+ * The first unmovable frame takes a whole pageblock over; its neighbours then come from there, not from yet another
+ * one.
+ */
 static void test_types_keep_apart(void **state)
 {
 	struct frame *got[400];
@@ -457,7 +473,8 @@ static void test_types_keep_apart(void **state)
 		got[i] = take(b.c, 0, i % 2 ? GFP_KERNEL : GFP_HIGHUSER_MOVABLE, NID_NONE);
 	for (unsigned i = 0; i < 400; i += 2)
 		for (unsigned j = 1; j < 400; j += 2)
-			assert_true(frame_pfn(b.m, got[i]).v >> PAGEBLOCK_ORDER != frame_pfn(b.m, got[j]).v >> PAGEBLOCK_ORDER);
+			assert_true(frame_pfn(b.m, got[i]).v >> PAGEBLOCK_ORDER !=
+				    frame_pfn(b.m, got[j]).v >> PAGEBLOCK_ORDER);
 	for (uint64_t p = z->start_pfn; p < z->end_pfn; p += 512)
 		unmovable += p >= z->first_pfn && p < z->deferred_pfn && z->pageblock_mt[p >> 9] == MIGRATE_UNMOVABLE;
 	assert_in_range(unmovable, 1, 2);
@@ -511,7 +528,9 @@ static void test_nodes(void **state)
 	unsigned nr = 0;
 
 	(void)state;
-	boot_with(&b, &(struct null_options){ .nr_cpus = 4, .nr_nodes = 2, .nr_far_nodes = 1, .node_bytes = 128ULL << 20 }, NULL);
+	boot_with(&b,
+		  &(struct null_options){ .nr_cpus = 4, .nr_nodes = 2, .nr_far_nodes = 1, .node_bytes = 128ULL << 20 },
+		  NULL);
 	for (unsigned i = 0; i < 3; i++)
 		for (unsigned j = 0; j < 3; j++)
 			assert_int_equal(b.q->nodes[i].fallback[j], want[i][j]);
@@ -557,7 +576,8 @@ static void test_zone_order(void **state)
 	z = zone_at(&b, 0, ZONE_DMA32);
 	while ((got[nr] = take(b.c, MAX_ORDER, GFP_HIGHUSER_MOVABLE, NID_NONE))) {
 		low += frame_zone(got[nr]) == ZONE_DMA32;
-		assert_true(!low || frame_zone(got[nr]) == ZONE_DMA32 || zone_at(&b, 0, ZONE_NORMAL)->free_pages < 4096);
+		assert_true(!low || frame_zone(got[nr]) == ZONE_DMA32 ||
+			    zone_at(&b, 0, ZONE_NORMAL)->free_pages < 4096);
 		nr++;
 	}
 	assert_true(low > 0);
@@ -627,14 +647,14 @@ static void test_validate_finds_damage(void **state)
 	huge = take(b.c, HPAGE_PMD_ORDER, GFP_TRANSHUGE, NID_NONE);
 	free = list_first_entry(&z->free_area[MAX_ORDER].list[MIGRATE_MOVABLE], struct frame, lru);
 	check_valid(&b);
-#define DAMAGE(lvalue, bad)                                                                        \
-	do {                                                                                        \
-		__typeof__(lvalue) good = (lvalue);                                                 \
-		(lvalue) = (bad);                                                                   \
-		assert_int_equal(memory_validate(b.q), -EINVAL);                                    \
-		assert_true(strlen(b.q->err) > 0);                                                  \
-		(lvalue) = good;                                                                    \
-		check_valid(&b);                                                                    \
+#define DAMAGE(lvalue, bad)                                                                                            \
+	do {                                                                                                           \
+		__typeof__(lvalue) good = (lvalue);                                                                    \
+		(lvalue) = (bad);                                                                                      \
+		assert_int_equal(memory_validate(b.q), -EINVAL);                                                       \
+		assert_true(strlen(b.q->err) > 0);                                                                     \
+		(lvalue) = good;                                                                                       \
+		check_valid(&b);                                                                                       \
 	} while (0)
 	DAMAGE(f->refcount, 0);
 	DAMAGE(f->flags, f->flags | FRAME_BUDDY);

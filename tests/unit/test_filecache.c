@@ -1,4 +1,7 @@
-/* The page cache: its radix tree against an array, contents, references, readahead, read and write, truncation, running out. */
+/*
+ * The page cache: its radix tree against an array, contents, references, readahead, read and write, truncation,
+ * running out.
+ */
 #include "booted.h"
 
 #include "base/rng.h"
@@ -419,14 +422,14 @@ static void test_validate_finds_damage(void **state)
 	boot_small(&b, 128);
 	f = make(&b, 1, 10 * PAGE_SIZE, true);
 	page = get(&b, f, 2, &major);
-#define DAMAGE(lvalue, bad)                                                                        \
-	do {                                                                                        \
-		__typeof__(lvalue) good = (lvalue);                                                 \
-		(lvalue) = (bad);                                                                   \
-		assert_int_equal(file_validate(b.q), -EINVAL);                                      \
-		assert_true(strlen(b.q->err) > 0);                                                  \
-		(lvalue) = good;                                                                    \
-		check_valid(&b);                                                                    \
+#define DAMAGE(lvalue, bad)                                                                                            \
+	do {                                                                                                           \
+		__typeof__(lvalue) good = (lvalue);                                                                    \
+		(lvalue) = (bad);                                                                                      \
+		assert_int_equal(file_validate(b.q), -EINVAL);                                                         \
+		assert_true(strlen(b.q->err) > 0);                                                                     \
+		(lvalue) = good;                                                                                       \
+		check_valid(&b);                                                                                       \
 	} while (0)
 	DAMAGE(page->index, 3);
 	DAMAGE(page->file, NULL);
@@ -445,9 +448,15 @@ static void test_validate_finds_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_radix_random), cmocka_unit_test(test_read),          cmocka_unit_test(test_shmem),
-		cmocka_unit_test(test_truncate),     cmocka_unit_test(test_readahead),     cmocka_unit_test(test_rw),
-		cmocka_unit_test(test_each_failure), cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_validate_finds_damage),
+		cmocka_unit_test(test_radix_random),
+		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_shmem),
+		cmocka_unit_test(test_truncate),
+		cmocka_unit_test(test_readahead),
+		cmocka_unit_test(test_rw),
+		cmocka_unit_test(test_each_failure),
+		cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_validate_finds_damage),
 	};
 
 	return test_run(tests);

@@ -1,6 +1,7 @@
 /*
- * Orders of clearing and copying a huge page. The oracle is written from the description of each order, independently of the code:
- * converging is 'repeatedly take whichever end is farther from the target; at equal distance the right one'.
+ * Orders of clearing and copying a huge page. The oracle is written from the description of each order, independently
+ * of the code: converging is 'repeatedly take whichever end is farther from the target; at equal distance the right
+ * one'.
  */
 #include "booted.h"
 
@@ -137,7 +138,8 @@ static void test_named_cases(void **state)
 	starts(0, LIST(511, 510, 509), LIST(2, 1, 0));
 	starts(1, LIST(511, 510), LIST(3, 2, 0, 1));
 	starts(255, LIST(511, 510, 0, 509, 1, 508), LIST(256, 254, 255));
-	starts(256, LIST(0, 511, 1, 510), LIST(257, 255, 256)); /* exactly half counts as the first half: no first phase */
+	starts(256, LIST(0, 511, 1, 510),
+	       LIST(257, 255, 256)); /* exactly half counts as the first half: no first phase */
 	starts(257, LIST(0, 1, 2, 511, 3, 510), LIST(258, 256, 257));
 	starts(510, LIST(0, 1, 2), LIST(508, 511, 509, 510));
 	starts(511, LIST(0, 1, 2), LIST(509, 510, 511));
@@ -173,8 +175,9 @@ static void test_gigantic(void **state)
 	for (int policy = HUGE_ORDER_LINEAR; policy <= HUGE_ORDER_NEIGHBOURHOOD_LAST; policy++) {
 		unsigned next = 0;
 
-		assert_int_equal(hugecopy_process(NULL, (enum huge_order_policy)policy, 0x7f0012345678ULL, 1 << 18, note_gigantic,
-						  &next), 0);
+		assert_int_equal(hugecopy_process(NULL, (enum huge_order_policy)policy, 0x7f0012345678ULL, 1 << 18,
+						  note_gigantic, &next),
+				 0);
 		assert_int_equal(next, 1 << 18);
 	}
 }
@@ -192,7 +195,8 @@ static void test_error_stops(void **state)
 			run((enum huge_order_policy)policy, 16, hint, &whole);
 			for (unsigned k = 1; k <= 16; k++) {
 				part = (struct record){ .base = BASE, .fail_at = k };
-				assert_int_equal(hugecopy_process(NULL, (enum huge_order_policy)policy, hint, 16, note, &part),
+				assert_int_equal(hugecopy_process(NULL, (enum huge_order_policy)policy, hint, 16, note,
+								  &part),
 						 -EHWPOISON);
 				assert_int_equal(part.n, k);
 				assert_memory_equal(part.order, whole.order, k * sizeof(unsigned));
@@ -239,7 +243,7 @@ static void test_contents(void **state)
 				assert_int_equal(b.m->tags[s + i], 1000 + i);
 			}
 			assert_int_equal(n->path[PATH_COPY_PAGE].copies, 512);
-			assert_int_equal(n->path[PATH_COPY_PAGE].units, 512);
+			assert_int_equal(n->path[PATH_HUGECOPY].units, 512);
 			assert_int_equal(hugecopy_clear(b.c, dst, 512, BASE + hint * PAGE_SIZE), 0);
 			for (unsigned i = 0; i < 512; i++)
 				assert_int_equal(b.m->tags[d + i], 0);
@@ -295,8 +299,9 @@ static void test_injected(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_hint), cmocka_unit_test(test_each_once),   cmocka_unit_test(test_named_cases),
-		cmocka_unit_test(test_gigantic),   cmocka_unit_test(test_error_stops), cmocka_unit_test(test_contents),
+		cmocka_unit_test(test_every_hint),  cmocka_unit_test(test_each_once),
+		cmocka_unit_test(test_named_cases), cmocka_unit_test(test_gigantic),
+		cmocka_unit_test(test_error_stops), cmocka_unit_test(test_contents),
 		cmocka_unit_test(test_injected),
 	};
 

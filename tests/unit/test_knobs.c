@@ -1,4 +1,7 @@
-/* Settings: the table is sound, each value survives printing and parsing, nonsense changes nothing and is answered with help. */
+/*
+ * Settings: the table is sound, each value survives printing and parsing, nonsense changes nothing and is answered
+ * with help.
+ */
 #include "testing.h"
 
 #include "mm/knobs.h"
@@ -27,7 +30,8 @@ static void test_table(void **state)
 		assert_true(k->offset + k->size <= sizeof(struct knobs));
 		for (size_t j = k->offset; j < k->offset + k->size; j++)
 			assert_int_equal(covered[j]++, 0);
-		assert_true(k->size == (k->type == KNOB_BOOL ? sizeof(bool) : 4) || (k->type == KNOB_INT && k->size == 8));
+		assert_true(k->size == (k->type == KNOB_BOOL ? sizeof(bool) : 4) ||
+			    (k->type == KNOB_INT && k->size == 8));
 		if (k->type == KNOB_ENUM)
 			assert_non_null(k->choices);
 		if (k->type == KNOB_INT)
@@ -209,7 +213,7 @@ static void test_nearest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),    cmocka_unit_test(test_defaults), cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_table),	 cmocka_unit_test(test_defaults), cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_accepted), cmocka_unit_test(test_refused),  cmocka_unit_test(test_nearest),
 	};
 

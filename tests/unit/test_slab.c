@@ -1,4 +1,6 @@
-/* The slab allocator: zeroed objects of their own, per-CPU magazines, exact accounting, no object lost or given twice. */
+/*
+ * The slab allocator: zeroed objects of their own, per-CPU magazines, exact accounting, no object lost or given twice.
+ */
 #include "booted.h"
 
 #include "base/rng.h"
@@ -49,7 +51,8 @@ static void test_zeroed(void **state)
 			assert_true(all_zero(o[i], sizeof(struct vma)));
 			memset(o[i], 0xaa, sizeof(struct vma));
 			assert_true(machine_pa(b.m, o[i]) < b.m->max_pfn << PAGE_SHIFT);
-			assert_true(frame_head(b.m, frame_of(b.m, paddr_to_pfn(machine_pa(b.m, o[i]))))->flags & FRAME_SLAB);
+			assert_true(frame_head(b.m, frame_of(b.m, paddr_to_pfn(machine_pa(b.m, o[i]))))->flags &
+				    FRAME_SLAB);
 		}
 		check_valid(&b);
 		for (unsigned i = 0; i < 200; i++)
@@ -185,14 +188,14 @@ static void test_validate_finds_damage(void **state)
 	o = slab_alloc(b.c, SLAB_VMA);
 	s = &b.q->slab[SLAB_VMA];
 	f = frame_head(b.m, frame_of(b.m, paddr_to_pfn(machine_pa(b.m, o))));
-#define DAMAGE(lvalue, bad)                                                                        \
-	do {                                                                                        \
-		__typeof__(lvalue) good = (lvalue);                                                 \
-		(lvalue) = (bad);                                                                   \
-		assert_int_equal(slab_validate(b.q), -EINVAL);                                      \
-		assert_true(strlen(b.q->err) > 0);                                                  \
-		(lvalue) = good;                                                                    \
-		check_valid(&b);                                                                    \
+#define DAMAGE(lvalue, bad)                                                                                            \
+	do {                                                                                                           \
+		__typeof__(lvalue) good = (lvalue);                                                                    \
+		(lvalue) = (bad);                                                                                      \
+		assert_int_equal(slab_validate(b.q), -EINVAL);                                                         \
+		assert_true(strlen(b.q->err) > 0);                                                                     \
+		(lvalue) = good;                                                                                       \
+		check_valid(&b);                                                                                       \
 	} while (0)
 	DAMAGE(s->nr_objects, s->nr_objects + 1);
 	DAMAGE(s->nr_slabs, 5);
@@ -212,8 +215,9 @@ static void test_validate_finds_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sizes),    cmocka_unit_test(test_zeroed),   cmocka_unit_test(test_random),
-		cmocka_unit_test(test_magazine), cmocka_unit_test(test_failures), cmocka_unit_test(test_validate_finds_damage),
+		cmocka_unit_test(test_sizes),	 cmocka_unit_test(test_zeroed),
+		cmocka_unit_test(test_random),	 cmocka_unit_test(test_magazine),
+		cmocka_unit_test(test_failures), cmocka_unit_test(test_validate_finds_damage),
 	};
 
 	return test_run(tests);
