@@ -1,0 +1,206 @@
+/* quire run: a recording, a generated trace or a program, under one or several settings, on a described machine. */
+#include "cli/cli.h"
+#include "cli/common.h"
+#include "lab/run.h"
+#include "report/run_report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const generated[] = { "stream", "random" };
+
+struct run_args {
+	const char *machine, *json;
+	struct opt_list set, vary, operands;
+	uint64_t seed, size, count, repeat, jobs;
+	bool profile, keep_addresses, quiet;
+	char **program;
+};
+
+static const struct opt_help help = {
+	.usage = "quire run [OPTIONS] FILE|WORKLOAD\n"
+		 "       quire run [OPTIONS] -- PROGRAM [ARGUMENTS]",
+	.text = "Replays what a program does with its memory on a modelled machine, once for each combination of settings,\n"
+		"and prints what each would do to it. FILE is a recording (a name with a / or a .), WORKLOAD a generated one:\n"
+		"  stream   loads with a stride of 8 bytes, over and over\n"
+		"  random   loads of 8 bytes, uniformly\n"
+		"A PROGRAM runs under the recorder and feeds all engines at once; its input and output are its own.\n\n"
+		"  quire run --vary transparent_hugepage.enabled=never,always -- sort big.txt\n"
+		"  quire run redis.qtr --machine laptop --set vm.overcommit_memory=2 --json out.json\n",
+};
+
+static const char *generated_name(const void *arg, size_t i)
+{
+	(void)arg;
+	return generated[i];
+}
+
+/* What is to be run. -1 to go on, or an exit code. */
+static int choose_source(const struct run_args *a, struct lab_source *ret)
+{
+	const char *name = a->operands.nr ? a->operands.v[0] : NULL, *near;
+
+	if (a->operands.nr > 1)
+		return usage_error("run", "one recording or workload at a time (a program and its arguments go after --)");
+	if (a->program) {
+		if (name)
+			return usage_error("run", "%s and a program: only one can be run", name);
+		if (!a->program[0])
+			return usage_error("run", "no program after --");
+		*ret = (struct lab_source){ .kind = LAB_PROGRAM, .name = a->program[0], .argv = a->program };
+		return -1;
+	}
+	if (!name)
+		return usage_error("run", "what? A recording, a workload, or a program after --");
+	if (strchr(name, '/') || strchr(name, '.')) {
+		*ret = (struct lab_source){ .kind = LAB_FILE, .name = name };
+		return -1;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(generated); i++)
+		if (!strcmp(name, generated[i])) {
+			*ret = (struct lab_source){ .kind = LAB_GENERATED, .name = name, .bytes = a->size, .count = a->count };
+			return -1;
+		}
+	near = nearest(name, ARRAY_SIZE(generated), generated_name, NULL);
+	return usage_error("run", "no such workload: %s; %s%s%s (a file's name has a / or a ., a program goes after --)", name,
+			   near ? "did you mean " : "there are stream and random", near ? near : "", near ? "?" : "");
+}
+
+struct progress_state {
+	struct progress line;
+	uint64_t last_refs, last_ns;
+};
+
+static void show_progress(void *arg, const struct lab_progress *p)
+{
+	struct progress_state *s = arg;
+	uint64_t rate = p->host_ns ? (uint64_t)((unsigned __int128)p->refs_done * 1000000000ULL / p->host_ns) : 0;
+	char left[24];
+
+	if (p->refs_total && rate && p->refs_done <= p->refs_total) {
+		format_duration(left, (p->refs_total - p->refs_done) / rate * 1000000000ULL);
+		progress_line(&s->line, "%zu of %zu rows, %" PRIu64 " %%, %.1f M references/s, %s left", p->rows_done, p->rows,
+			      p->refs_done * 100 / p->refs_total, (double)rate / 1e6, left);
+	} else {
+		progress_line(&s->line, "%.1f M references replayed, %.1f M/s", (double)p->refs_done / 1e6, (double)rate / 1e6);
+	}
+}
+
+static int report(const struct run_args *a, const struct lab_options *o, const struct lab_result *r, struct output *json)
+{
+	FILE *f = text_stream(a->json);
+	bool bold = want_bold(fileno(f));
+
+	if (!a->quiet) {
+		report_run_text(f, o, r, bold);
+		if (a->profile) {
+			fputc('\n', f);
+			report_run_profile(f, o, r, bold);
+		}
+		fflush(f);
+	}
+	return json_end(json, json->f ? report_run_json(o, r) : NULL);
+}
+
+static bool anything_done(const struct lab_result *r)
+{
+	for (size_t i = 0; i < r->nr_rows; i++)
+		if (r->rows[i].replayed && r->rows[i].replay.refs)
+			return true;
+	return false;
+}
+
+static int run_it(const struct run_args *a, struct lab_options *o, struct output *json)
+{
+	struct progress_state ps = { 0 };
+	struct lab_result res;
+	char err[300] = "";
+	int rc, code = EXIT_DONE;
+
+	progress_init(&ps.line);
+	if (ps.line.on && !a->quiet) {
+		o->progress = show_progress;
+		o->progress_arg = &ps;
+	}
+	signals_catch();
+	rc = lab_run(o, &res, err, sizeof(err));
+	progress_clear(&ps.line);
+	if (anything_done(&res))
+		code = report(a, o, &res, json);
+	else if (!rc && interrupted)
+		code = failure("interrupted before anything was done");
+	output_abort(json);
+	if (rc)
+		code = failure("%s", err);
+	else if (interrupted && code == EXIT_DONE)
+		code = EXIT_FAILED;
+	lab_result_done(&res);
+	return code;
+}
+
+/* Everything that can be wrong with the request is found before anything runs. */
+static int prepare_and_run(const struct run_args *a, const struct machine_desc *machine)
+{
+	struct settings settings;
+	struct lab_options o = {
+		.machine = machine, .settings = &settings, .seed = a->seed, .repeat = (unsigned)a->repeat, .jobs = (unsigned)a->jobs,
+		.keep_addresses = a->keep_addresses, .profile = a->profile, .stop = &interrupted,
+	};
+	struct output json;
+	char err[400];
+	int code = choose_source(a, &o.source);
+
+	if (code >= 0)
+		return code;
+	if (settings_expand(a->set.v, a->set.nr, a->vary.v, a->vary.nr, &settings, err, sizeof(err)))
+		return usage_error("run", "%s", err);
+	if (o.source.kind == LAB_FILE && access(o.source.name, R_OK))
+		code = failure("%s: %s", o.source.name, strerror(errno));
+	else if (o.source.kind == LAB_PROGRAM && record_check(err, sizeof(err)))
+		code = failure("%s", err);
+	if (code < 0)
+		code = json_begin(&json, a->json);
+	if (code < 0)
+		code = run_it(a, &o, &json);
+	settings_done(&settings);
+	return code;
+}
+
+static int run(int argc, char **argv)
+{
+	struct run_args a = {
+		.seed = 1, .size = 1ULL << 30, .count = 100000000, .repeat = 1, .jobs = (uint64_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L),
+	};
+	struct machine_desc machine;
+	int code;
+	const struct opt opts[] = {
+		{ "machine", 'm', OPT_TEXT, &a.machine, 0, 0, "NAME|FILE", "the machine to model ('quire machine list'); default: this computer's kind" },
+		{ "set", 's', OPT_LIST, &a.set, 0, 0, "NAME=VALUE", "a setting for all rows ('quire knobs' lists them); may be repeated" },
+		{ "vary", 'v', OPT_LIST, &a.vary, 0, 0, "NAME=V,V...", "a row for each value; several: each combination" },
+		{ "json", 'j', OPT_TEXT, &a.json, 0, 0, "FILE", "write the result as JSON too; - is standard output" },
+		{ "profile", 'p', OPT_FLAG, &a.profile, 0, 0, NULL, "print where the time went, by program and engine path" },
+		{ "repeat", 'r', OPT_COUNT, &a.repeat, 1, 1000000, "N", "replay the recording N times, one after another" },
+		{ "keep-addresses", 0, OPT_FLAG, &a.keep_addresses, 0, 0, NULL, "use the recorded addresses, not those that Linux would give" },
+		{ "seed", 0, OPT_COUNT, &a.seed, 0, UINT64_MAX, "N", "of the random draws; the same seed gives the same result" },
+		{ "size", 0, OPT_SIZE, &a.size, 4096, 1ULL << 46, "BYTES", "stream, random: memory used; default 1G" },
+		{ "count", 0, OPT_COUNT, &a.count, 1, 1ULL << 60, "N", "stream, random: loads; default 100M" },
+		{ "jobs", 0, OPT_COUNT, &a.jobs, 1, 256, "N", "rows replayed at once; default: as many as there are CPUs" },
+		{ "quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "no table and no progress" },
+		{ 0 },
+	};
+
+	code = opt_parse(argc, argv, opts, &help, &a.operands, &a.program);
+	if (code >= 0)
+		return code;
+	code = machine_get(a.machine, &machine);
+	if (code >= 0)
+		return code;
+	code = prepare_and_run(&a, &machine);
+	machine_desc_done(&machine);
+	return code;
+}
+
+const struct command cmd_run = { .name = "run", .help = "replay a recording or a program under one or several settings", .run = run };

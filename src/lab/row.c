@@ -1,0 +1,167 @@
+/*
+ * One row: a machine, an engine on it, a replay, and the numbers that come out. Everything is created and destroyed here, in the
+ * thread that runs the row.
+ */
+#include "lab/run.h"
+
+#include "base/compiler.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t host_now_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t per_mille(uint64_t part, uint64_t whole)
+{
+	return whole ? (uint64_t)((unsigned __int128)part * 1000 / whole) : 0;
+}
+
+static void collect_time(struct metrics *ms, const struct replay_result *r)
+{
+	metrics_add(ms, "time_ns", r->elapsed_ns, 0, "ns", "elapsed time on the modelled machine");
+	metrics_add(ms, "cpu_time_ns", r->cpu_ns, 0, "ns", "time on CPUs, all tasks");
+	metrics_add(ms, "think_time_ns", r->think_ns, 0, "ns", "waiting for the world outside the recording, as recorded");
+	metrics_add(ms, "references", r->refs, 0, "", "loads and stores replayed");
+	metrics_add(ms, "references_load", r->loads, 0, "", "");
+	metrics_add(ms, "references_store", r->stores, 0, "", "");
+	metrics_add(ms, "references_unmapped", r->refs_unmapped, 0, "", "skipped: no area covered the address");
+	metrics_add(ms, "references_failed", r->refs_failed, 0, "", "their fault failed: a signal in the program, or out of memory");
+	metrics_add(ms, "syscalls", r->syscalls, 0, "", "system calls replayed");
+	metrics_add(ms, "syscalls_differing", r->mm_call_diffs, 0, "", "memory calls that ended otherwise than when recorded");
+	metrics_add(ms, "threads", r->streams, 0, "", "");
+	metrics_add(ms, "processes", r->processes, 0, "", "");
+	metrics_add(ms, "execs", r->images, 0, "", "");
+	metrics_add(ms, "waits_released", r->order_released, 0, "", "waits whose waker is not in the recording");
+}
+
+static void collect_memory(struct metrics *ms, const struct quire *q, const struct replay_result *r)
+{
+	metrics_add(ms, "rss_peak_bytes", r->rss_peak_bytes, 0, "bytes", "resident memory of all processes, highest");
+	metrics_add(ms, "rss_final_bytes", r->rss_final_bytes, 0, "bytes", "resident memory of each process when it ended, summed");
+	metrics_add(ms, "anon_peak_bytes", r->anon_peak_bytes, 0, "bytes", "anonymous memory at the peak");
+	metrics_add(ms, "anon_huge_peak_bytes", r->anon_huge_peak_bytes, 0, "bytes", "of it on 2 MiB pages");
+	metrics_add(ms, "huge_share", per_mille(r->anon_huge_peak_bytes, r->anon_peak_bytes), 3, "ratio",
+		    "share of anonymous memory on 2 MiB pages, at the peak");
+	metrics_add(ms, "memory_peak_bytes", r->memory_peak_bytes, 0, "bytes", "frames in use, page cache and tables included, highest");
+	metrics_add(ms, "pgtables_peak_bytes", r->pgtables_peak_bytes, 0, "bytes", "page tables, highest");
+	metrics_add(ms, "bytes_cleared", (uint64_t)vmstat_read(q, VM_quire_pages_cleared) * PAGE_SIZE, 0, "bytes", "zeroed for the program");
+	metrics_add(ms, "bytes_copied", (uint64_t)vmstat_read(q, VM_quire_pages_copied) * PAGE_SIZE, 0, "bytes", "copied on write");
+}
+
+static void latency(struct metrics *ms, const char *kind, const struct hist *h)
+{
+	static const struct {
+		const char *name;
+		unsigned per_mille;
+	} points[] = { { "p50", 500 }, { "p90", 900 }, { "p99", 990 }, { "max", 1000 } };
+	char name[96];
+
+	for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
+		uint64_t v = points[i].per_mille == 1000 ? h->max : hist_quantile(h, points[i].per_mille);
+
+		snprintf(name, sizeof(name), "fault_latency%s_%s_ns", kind, points[i].name);
+		metrics_add(ms, name, v, 0, "ns", "of page faults, exception entry and exit included");
+	}
+	snprintf(name, sizeof(name), "fault_time%s_ns", kind);
+	metrics_add(ms, name, h->sum, 0, "ns", "in page faults, all together");
+	snprintf(name, sizeof(name), "fault_count%s", kind);
+	metrics_add(ms, name, h->count, 0, "", "");
+}
+
+static void collect_latency(struct metrics *ms, const struct quire *q)
+{
+	static const char *const kinds[NR_FAULT_KINDS] = {
+		[FK_ANON_4K] = "_anon_4k", [FK_ANON_2M] = "_anon_2m", [FK_ZERO] = "_zero", [FK_COW_4K] = "_cow_4k",
+		[FK_COW_2M] = "_cow_2m",   [FK_FILE] = "_file",       [FK_OTHER] = "_other",
+	};
+	struct hist all = { 0 };
+
+	for (unsigned k = 0; k < NR_FAULT_KINDS; k++)
+		hist_merge(&all, &q->fault_ns[k]);
+	latency(ms, "", &all);
+	for (unsigned k = 0; k < NR_FAULT_KINDS; k++)
+		latency(ms, kinds[k], &q->fault_ns[k]);
+}
+
+static void add_machine_stat(void *arg, const char *name, uint64_t value)
+{
+	size_t n = strlen(name);
+	const char *unit = "";
+
+	if ((n > 3 && !strcmp(name + n - 3, "_ns")) || strstr(name, "_ns_"))
+		unit = "ns";
+	else if (!strncmp(name, "bytes_", 6) || strstr(name, "_bytes"))
+		unit = "bytes";
+	metrics_add(arg, name, value, 0, unit, "");
+}
+
+void lab_collect(struct metrics *ms, struct machine *m, const struct quire *q, const struct replay_result *r)
+{
+	collect_time(ms, r);
+	collect_memory(ms, q, r);
+	collect_latency(ms, q);
+	for (unsigned k = 0; k < NR_VM_COUNTERS; k++) {
+		int64_t v = vmstat_read(q, (enum vm_counter)k);
+
+		metrics_add(ms, vm_counter_names[k], v < 0 ? 0 : (uint64_t)v, 0, "", "");
+	}
+	machine_stats_each(m, add_machine_stat, ms);
+}
+
+static int replay_on(const struct lab_options *o, struct machine *m, struct trace_source *s, struct lab_row *row,
+		     void (*progress)(void *arg, uint64_t refs), void *progress_arg)
+{
+	const struct replay_options ro = {
+		.keep_addresses = o->keep_addresses, .repeat = o->repeat, .stop = o->stop, .progress = progress,
+		.progress_arg = progress_arg,
+	};
+	struct quire *q;
+	uint64_t start, start_cpu;
+	int rc = quire_boot(m, &row->settings->knobs, &q, row->err, sizeof(row->err)), rc2;
+
+	if (rc)
+		return rc;
+	row->replayed = true;
+	start = host_now_ns(CLOCK_MONOTONIC);
+	start_cpu = host_now_ns(CLOCK_THREAD_CPUTIME_ID);
+	rc = replay_run(q, s, &ro, &row->replay, row->err, sizeof(row->err));
+	row->host_ns = host_now_ns(CLOCK_MONOTONIC) - start;
+	row->host_cpu_ns = host_now_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu;
+	lab_collect(&row->metrics, m, q, &row->replay);
+	if (o->profile)
+		memcpy(row->path, model_path_stats(m), sizeof(row->path));
+	if (!rc && row->metrics.error) {
+		rc = row->metrics.error;
+		snprintf(row->err, sizeof(row->err), "out of memory on this computer");
+	}
+	rc2 = quire_shutdown(q);
+	if (rc2 && !rc) {
+		rc = rc2;
+		snprintf(row->err, sizeof(row->err), "address spaces were left over");
+	}
+	return rc;
+}
+
+int lab_run_row(const struct lab_options *o, struct trace_source *s, struct lab_row *row, void (*progress)(void *arg, uint64_t refs),
+		void *progress_arg)
+{
+	const struct model_options mo = { .seed = o->seed, .profile = o->profile };
+	struct machine *m;
+
+	row->started = true;
+	row->error = model_create(o->machine, &mo, &m, row->err, sizeof(row->err));
+	if (!row->error) {
+		row->error = replay_on(o, m, s, row, progress, progress_arg);
+		model_destroy(m);
+	}
+	row->finished = !row->error && !row->replay.stopped;
+	return row->error;
+}

@@ -1,0 +1,58 @@
+/* JSON as the project writes it. jansson's functions pass a NULL on, so a tree with a failed allocation ends as a NULL or an error. */
+#include "report/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+json_t *report_json(const char *command)
+{
+	return json_pack("{s:i, s:s}", "schema", JSON_SCHEMA, "command", command);
+}
+
+json_t *report_json_u64(uint64_t v)
+{
+	char text[24];
+
+	if (v <= INT64_MAX)
+		return json_integer((json_int_t)v);
+	snprintf(text, sizeof(text), "%" PRIu64, v);
+	return json_string(text);
+}
+
+json_t *report_json_metric(const struct metric *m)
+{
+	double v = (double)m->value;
+
+	if (!m->decimals)
+		return report_json_u64(m->value);
+	for (unsigned i = 0; i < m->decimals; i++)
+		v /= 10;
+	return json_real(v);
+}
+
+json_t *report_json_metrics(const struct metrics *ms)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; o && i < ms->nr; i++)
+		if (json_object_set_new(o, ms->m[i].name, report_json_metric(&ms->m[i]))) {
+			json_decref(o);
+			return NULL;
+		}
+	return o;
+}
+
+int report_json_write(json_t *root, FILE *f)
+{
+	int rc;
+
+	if (!root)
+		return -ENOMEM;
+	/* 12 figures: enough for every decimal that is kept, and free of the noise of binary fractions. */
+	rc = json_dumpf(root, f, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(12));
+	json_decref(root);
+	if (rc || fputc('\n', f) == EOF)
+		return -EIO;
+	return 0;
+}

@@ -1,0 +1,92 @@
+/* What a reader of a run must know to judge its figures: what was cut short, skipped, lost, or too short to show. */
+#include "report/run_report.h"
+
+#include "base/compiler.h"
+#include "report/units.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define KHUGEPAGED_NS 10000000000ULL
+#define NUMA_SCAN_NS 1000000000ULL
+
+struct notes {
+	void (*note)(void *arg, const char *line);
+	void *arg;
+};
+
+ATTR_PRINTF(2, 3) static void say(const struct notes *n, const char *fmt, ...)
+{
+	char line[600];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	n->note(n->arg, line);
+}
+
+/* Rule 5: periodic work that the run was too short to meet. */
+static void note_short(const struct notes *n, const struct lab_options *o, const struct lab_result *r)
+{
+	uint64_t longest = 0;
+	char t[UNIT_MAX];
+
+	for (size_t i = 0; i < r->nr_rows; i++)
+		longest = MAX(longest, r->rows[i].replay.elapsed_ns);
+	if (!longest || longest >= KHUGEPAGED_NS)
+		return;
+	unit_format(t, STYLE_NS, longest, 0);
+	say(n,
+	    "The modelled time, %s, is shorter than the 10 s before khugepaged's first pass%s: what such periodic work would change is "
+	    "not in these figures. --repeat %" PRIu64 " replays long enough.",
+	    t, longest < NUMA_SCAN_NS ? " and the 1 s before the first NUMA scan" : "",
+	    (uint64_t)(MAX(o->repeat, 1U) * (KHUGEPAGED_NS / longest + 1)));
+}
+
+static void note_row(const struct notes *n, const struct lab_result *r, size_t i)
+{
+	const struct lab_row *row = &r->rows[i];
+	const struct replay_result *p = &row->replay;
+	char label[200];
+
+	report_row_label(row, label, sizeof(label));
+	if (row->error)
+		say(n, "%s: failed: %s", label, row->err);
+	else if (!row->started)
+		say(n, "%s: not run: interrupted before", label);
+	else if (p->stopped)
+		say(n, "%s: interrupted after %" PRIu64 " references; its figures are those of this part.", label, p->refs);
+	if (p->out_of_memory)
+		say(n, "%s: the modelled machine ran out of memory; what came after that is not what the program would have done.", label);
+	if (p->refs_unmapped)
+		say(n, "%s: %" PRIu64 " references lay in no known area and were skipped.", label, p->refs_unmapped);
+	if (p->refs_failed && !p->out_of_memory)
+		say(n, "%s: %" PRIu64 " references ended in a signal.", label, p->refs_failed);
+	if (p->mm_call_diffs)
+		say(n, "%s: %" PRIu64 " memory calls ended otherwise than when recorded.", label, p->mm_call_diffs);
+	if (p->order_released)
+		say(n, "%s: %" PRIu64 " waits had no waker in the recording and were let go.", label, p->order_released);
+}
+
+void report_run_notes(const struct lab_options *o, const struct lab_result *r, void (*note)(void *arg, const char *line), void *arg)
+{
+	const struct notes n = { note, arg };
+
+	if (r->damaged)
+		say(&n, "The recording is damaged: %s. What comes before was replayed.", r->damage);
+	if (r->record_error[0])
+		say(&n, "The recording ended early: %s", r->record_error);
+	if (o->source.kind == LAB_PROGRAM) {
+		if (r->record.signal)
+			say(&n, "The program was ended by signal %d.", r->record.signal);
+		else if (r->record.exit_status)
+			say(&n, "The program ended with status %d.", r->record.exit_status);
+		if (r->record.note[0])
+			say(&n, "%s", r->record.note);
+	}
+	for (size_t i = 0; i < r->nr_rows; i++)
+		note_row(&n, r, i);
+	note_short(&n, o, r);
+}

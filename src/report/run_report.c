@@ -1,0 +1,232 @@
+/* The report of a run. One list of columns says what the table shows; the JSON holds every metric. */
+#include "report/run_report.h"
+
+#include "base/compiler.h"
+#include "report/json.h"
+#include "report/table.h"
+#include "report/units.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct column {
+	const char *label, *metric;
+	enum unit_style style;
+	bool starts_block;
+};
+
+static const struct column columns[] = {
+	{ "time", "time_ns", STYLE_NS, true },
+	{ "ratio", "time_ratio", STYLE_RATIO, false },
+	{ "CPU time", "cpu_time_ns", STYLE_NS, false },
+	{ "in kernel", "kernel_ns", STYLE_NS, false },
+	{ "in faults", "fault_time_ns", STYLE_NS, false },
+	{ "faults", "pgfault", STYLE_COUNT, true },
+	{ "4K new", "quire_fault_anon_4k", STYLE_COUNT, false },
+	{ "2M new", "quire_fault_anon_2m", STYLE_COUNT, false },
+	{ "zero 4K", "quire_fault_zero_4k", STYLE_COUNT, false },
+	{ "zero 2M", "quire_fault_zero_2m", STYLE_COUNT, false },
+	{ "copy 4K", "quire_fault_cow_4k", STYLE_COUNT, false },
+	{ "copy 2M", "quire_fault_cow_2m", STYLE_COUNT, false },
+	{ "file", "quire_fault_file", STYLE_COUNT, false },
+	{ "fault p50", "fault_latency_p50_ns", STYLE_NS, true },
+	{ "p99", "fault_latency_p99_ns", STYLE_NS, false },
+	{ "max", "fault_latency_max_ns", STYLE_NS, false },
+	{ "4K new p50", "fault_latency_anon_4k_p50_ns", STYLE_NS, false },
+	{ "p99", "fault_latency_anon_4k_p99_ns", STYLE_NS, false },
+	{ "2M new p50", "fault_latency_anon_2m_p50_ns", STYLE_NS, false },
+	{ "p99", "fault_latency_anon_2m_p99_ns", STYLE_NS, false },
+	{ "TLB misses 4K", "tlb_misses_4k", STYLE_COUNT, true },
+	{ "walks 4K", "walk_ns_4k", STYLE_NS, false },
+	{ "TLB misses 2M", "tlb_misses_2m", STYLE_COUNT, false },
+	{ "walks 2M", "walk_ns_2m", STYLE_NS, false },
+	{ "peak RSS", "rss_peak_bytes", STYLE_BYTES, true },
+	{ "final RSS", "rss_final_bytes", STYLE_BYTES, false },
+	{ "on 2M pages", "huge_share", STYLE_PERCENT, false },
+	{ "cleared", "bytes_cleared", STYLE_BYTES, false },
+	{ "copied", "bytes_copied", STYLE_BYTES, false },
+	{ "tables", "pgtables_peak_bytes", STYLE_BYTES, false },
+};
+
+#define LABEL_MAX 40
+
+void report_row_label(const struct lab_row *row, char *buf, size_t len)
+{
+	size_t at = 0;
+
+	buf[0] = 0;
+	for (size_t i = 0; i < row->settings->nr && at < len; i++)
+		if (row->settings->s[i].varied)
+			at += (size_t)snprintf(buf + at, len - at, "%s%s", at ? ", " : "", row->settings->s[i].value);
+	if (!buf[0])
+		snprintf(buf, len, "run");
+}
+
+/* The heading above the rows' labels: the settings that vary, their names shortened when there are several. */
+static void label_heading(const struct lab_result *r, char *buf, size_t len)
+{
+	const struct settings_row *s = r->rows[0].settings;
+	size_t at = 0, varied = 0;
+
+	buf[0] = 0;
+	for (size_t i = 0; i < s->nr; i++)
+		varied += s->s[i].varied;
+	for (size_t i = 0; i < s->nr && at < len; i++) {
+		const char *name = s->s[i].knob->name, *dot = strrchr(name, '.');
+
+		if (s->s[i].varied)
+			at += (size_t)snprintf(buf + at, len - at, "%s%s", at ? ", " : "", varied > 1 && dot ? dot + 1 : name);
+	}
+}
+
+static const char *row_mark(const struct lab_row *row)
+{
+	if (row->error)
+		return " (failed)";
+	if (!row->started)
+		return " (not run)";
+	if (!row->finished)
+		return " (cut short)";
+	return row->replay.out_of_memory ? " (out of memory)" : "";
+}
+
+static void label_cell(struct table *t, const char *label, const char *mark)
+{
+	char buf[128];
+
+	snprintf(buf, sizeof(buf), "%.*s%s", LABEL_MAX, label, mark);
+	table_cell(t, buf);
+}
+
+static void print_table(FILE *f, const struct lab_result *r, bool bold)
+{
+	struct table t;
+	char label[200];
+
+	table_init(&t, ARRAY_SIZE(columns) + 1);
+	label_heading(r, label, sizeof(label));
+	label_cell(&t, label, "");
+	for (size_t c = 0; c < ARRAY_SIZE(columns); c++) {
+		table_cell(&t, columns[c].label);
+		if (columns[c].starts_block)
+			table_break_before(&t, c + 1);
+	}
+	for (size_t i = 0; i < r->nr_rows; i++) {
+		const struct lab_row *row = &r->rows[i];
+
+		report_row_label(row, label, sizeof(label));
+		label_cell(&t, label, row_mark(row));
+		for (size_t c = 0; c < ARRAY_SIZE(columns); c++) {
+			const struct metric *m = metrics_find(&row->metrics, columns[c].metric);
+			char buf[UNIT_MAX] = "-";
+
+			if (m)
+				unit_format(buf, columns[c].style, m->value, m->decimals);
+			table_cell(&t, buf);
+		}
+	}
+	table_print(&t, f, TABLE_WIDTH, bold);
+	table_done(&t);
+}
+
+static void print_note(void *arg, const char *line)
+{
+	const size_t width = TABLE_WIDTH - 2;
+	FILE *f = arg;
+	bool first = true;
+
+	while (*line) { /* wrapped at spaces */
+		size_t n = strlen(line);
+
+		if (n > width)
+			for (n = width; n > width / 2 && line[n] != ' '; n--)
+				;
+		fprintf(f, "%s%.*s\n", first ? "- " : "  ", (int)n, line);
+		line += n + (line[n] == ' ');
+		first = false;
+	}
+}
+
+static void print_heading(FILE *f, const struct lab_options *o, const struct lab_result *r)
+{
+	const struct machine_desc *d = o->machine;
+	const struct settings_row *s = r->rows[0].settings;
+	char refs[32];
+
+	unit_grouped(refs, r->source_refs ? r->source_refs : r->rows[0].replay.refs);
+	fprintf(f, "%s: %s references", o->source.name, refs);
+	if (r->rows[0].replay.streams)
+		fprintf(f, ", %" PRIu64 " thread%s in %" PRIu64 " process%s", r->rows[0].replay.streams,
+			r->rows[0].replay.streams == 1 ? "" : "s", r->rows[0].replay.processes,
+			r->rows[0].replay.processes == 1 ? "" : "es");
+	if (o->repeat > 1)
+		fprintf(f, ", %u times over", o->repeat);
+	fprintf(f, "\nmachine: %s (%.70s)\n", d->name, d->title);
+	for (size_t i = 0; i < s->nr; i++)
+		if (!s->s[i].varied)
+			fprintf(f, "setting: %s=%s\n", s->s[i].knob->name, s->s[i].value);
+	fputs("All figures are modelled: what this machine would do, not what a computer was measured to do.\n\n", f);
+}
+
+void report_run_text(FILE *f, const struct lab_options *o, const struct lab_result *r, bool bold)
+{
+	print_heading(f, o, r);
+	print_table(f, r, bold);
+	fputc('\n', f);
+	if (r->nr_rows > 1)
+		print_note(f, "ratio: the first row's time over this row's; above 1 is faster.");
+	report_run_notes(o, r, print_note, f);
+}
+
+static json_t *row_json(const struct lab_row *row)
+{
+	json_t *settings = json_object();
+
+	for (size_t i = 0; settings && i < row->settings->nr; i++)
+		if (json_object_set_new(settings, row->settings->s[i].knob->name, json_string(row->settings->s[i].value))) {
+			json_decref(settings);
+			settings = NULL;
+		}
+	if (!settings)
+		return NULL;
+	return json_pack("{s:o, s:o, s:b, s:s*}", "settings", settings, "metrics", report_json_metrics(&row->metrics), "finished",
+			 row->finished, "error", row->error ? row->err : NULL);
+}
+
+static void add_note(void *arg, const char *line)
+{
+	json_array_append_new(arg, json_string(line));
+}
+
+json_t *report_run_json(const struct lab_options *o, const struct lab_result *r)
+{
+	static const char *const kinds[] = { [LAB_FILE] = "file", [LAB_GENERATED] = "generated", [LAB_PROGRAM] = "program" };
+	json_t *root = report_json("run"), *rows = json_array(), *notes = json_array();
+
+	for (size_t i = 0; rows && i < r->nr_rows; i++)
+		if (json_array_append_new(rows, row_json(&r->rows[i]))) {
+			json_decref(rows);
+			rows = NULL;
+		}
+	if (notes)
+		report_run_notes(o, r, add_note, notes);
+	if (root && json_object_set_new(root, "rows", rows)) {
+		json_decref(root);
+		root = NULL;
+	}
+	if (root)
+		json_object_set_new(root, "notes", notes);
+	else
+		json_decref(notes);
+	if (root && (json_object_set_new(root, "machine", json_pack("{s:s, s:s, s:s}", "name", o->machine->name, "kind", "model",
+								     "title", o->machine->title)) ||
+		     json_object_set_new(root, "source", json_pack("{s:s, s:s, s:o}", "name", o->source.name, "kind",
+								    kinds[o->source.kind], "references",
+								    report_json_u64(r->source_refs))) ||
+		     json_object_set_new(root, "seed", report_json_u64(o->seed)) ||
+		     json_object_set_new(root, "repeat", report_json_u64(MAX(o->repeat, 1U))))) {
+		json_decref(root);
+		root = NULL;
+	}
+	return root;
+}
