@@ -1,343 +1,373 @@
-/* TLB flushing: gathering, the ceiling, generations, remembered contexts, lazy CPUs, and what is counted. */
-#include "paging_world.h"
+/*
+ * Translation: the walker on hand-made tables, Accessed and Dirty, rights, faults and their retries, stale entries until a
+ * flush, page-walk caches, contexts, hardware threads, capacity.
+ */
+#include "testing.h"
 
-static struct null_counts before;
+#include "base/rng.h"
+#include "core_fixture.h"
 
-static void mark(struct world *w)
+#include <errno.h>
+
+const uint32_t machine_work_table[NR_MACHINE_PATHS] = { 0 };
+
+#define U ACCESS_USER
+#define UW (ACCESS_USER | ACCESS_WRITE)
+#define RIGHTS (PTE_WRITE | PTE_USER)
+#define VA 0x7f0000000000ULL
+#define PA(n) ((64ULL << 20) + (n) * PAGE_SIZE)
+
+static struct fixture f;
+
+static int setup(void **state)
 {
-	before = *null_counts(w->m);
+	struct machine_desc d = fix_desc();
+	char err[200];
+
+	(void)state;
+	d.threads_per_core = 2;
+	return fix_create(&f, &d, false, err, sizeof(err));
 }
 
-#define since(w, field) (null_counts((w)->m)->field - before.field)
-
-static void activate_on(struct world *w, unsigned cpu, struct mm *mm)
+static int teardown(void **state)
 {
-	mm_activate(w->m->cpus[cpu], mm);
-}
-
-static bool runs_on(const struct mm *mm, unsigned cpu)
-{
-	return cpumask_test(&mm->cpus, cpu);
-}
-
-static uint64_t slot_gen(struct world *w, unsigned cpu, const struct mm *mm)
-{
-	const struct percpu *pc = w->q->percpu[cpu];
-
-	for (unsigned i = 0; i < PERCPU_CTX_SLOTS; i++)
-		if (pc->ctx[i].ctx == mm->ctx)
-			return pc->ctx[i].tlb_gen;
+	(void)state;
+	fix_destroy(&f);
 	return 0;
 }
 
-static void single_entries_up_to_the_ceiling(void **state)
+static uint64_t translate(unsigned cpu, vaddr_t va)
 {
-	struct world *w = world_new(1, 128 * MIB);
-	struct mm *mm = mm_new(w);
+	pfn_t p = pfn(0);
+	bool w, huge;
 
-	(void)state;
-	assert_int_equal(w->q->knobs.tlb_flush_ceiling, 33);
-	mark(w);
-	tlb_flush_mm_range(w->c, mm, AREA, AREA + PAGES(33), PAGE_SHIFT, false);
-	assert_int_equal(count_of(w, VM_nr_tlb_local_flush_one), 33);
-	assert_int_equal(count_of(w, VM_nr_tlb_local_flush_all), 0);
-	tlb_flush_mm_range(w->c, mm, AREA, AREA + PAGES(34), PAGE_SHIFT, false);
-	assert_int_equal(count_of(w, VM_nr_tlb_local_flush_one), 33);
-	assert_int_equal(count_of(w, VM_nr_tlb_local_flush_all), 1);
-	assert_int_equal(since(w, local_flushes), 2);
-	assert_int_equal(since(w, full_flushes), 1);
-	/* Huge entries count as one each. */
-	tlb_flush_mm_range(w->c, mm, AREA, AREA + 40 * MIB, PMD_SHIFT, false);
-	assert_int_equal(count_of(w, VM_nr_tlb_local_flush_one), 33 + 20);
-	assert_int_equal(since(w, remote_flushes), 0);
-	mm_put(w->c, mm);
-	world_end(w);
+	return core_tlb_probe(fix_cpu(&f, cpu), 1, va, &p, &w, &huge) ? p.v : ~0ULL;
 }
 
-static void others_are_told(void **state)
+static void flush(unsigned cpu, vaddr_t start, uint64_t len, bool tables)
 {
-	struct world *w = world_new(4, 128 * MIB);
-	struct mm *mm = mm_new(w), *other = NULL;
+	const struct tlb_flush fl = { .ctx = 1, .stride_shift = 12, .start = start, .end = start + len, .freed_tables = tables };
 
-	(void)state;
-	assert_ok(mm_create(w->c, w->q, &other));
-	activate_on(w, 1, mm);
-	activate_on(w, 2, mm);
-	activate_on(w, 3, other);
-	mark(w);
-	tlb_flush_page(w->c, mm, AREA + 5);
-	assert_int_equal(since(w, ipis), 2);
-	assert_int_equal(since(w, local_flushes), 1);
-	assert_int_equal(count_of(w, VM_nr_tlb_remote_flush), 1);
-	assert_int_equal(count_of(w, VM_nr_tlb_remote_flush_received), 2);
-	assert_int_equal(slot_gen(w, 1, mm), mm->tlb_gen);
-	/* From a CPU that isn't running it: no flush of its own. */
-	mark(w);
-	tlb_flush_page(w->m->cpus[3], mm, AREA);
-	assert_int_equal(since(w, ipis), 3);
-	assert_int_equal(since(w, local_flushes), 0);
-	/* Nobody else runs the other one. */
-	mark(w);
-	tlb_flush_page(w->m->cpus[3], other, AREA);
-	assert_int_equal(since(w, ipis), 0);
-	assert_int_equal(since(w, local_flushes), 1);
-	mm_put(w->c, mm);
-	mm_put(w->c, other);
-	world_end(w);
+	core_flush_local(fix_cpu(&f, cpu), &fl);
 }
 
-static void switching_keeps_contexts(void **state)
+static void test_sizes_and_bits(void **state)
 {
-	struct world *w = world_new(2, 128 * MIB);
-	struct mm *mm[PERCPU_CTX_SLOTS + 1];
+	struct cpu *c = fix_cpu(&f, 0);
+	uint64_t *e4 = fix_map(&f, FIX_ROOT_PFN, VA, PA(3), 0, RIGHTS);
+	uint64_t *e2 = fix_map(&f, FIX_ROOT_PFN, VA + PMD_SIZE, 128ULL << 20, 1, RIGHTS);
+	uint64_t *e1 = fix_map(&f, FIX_ROOT_PFN, VA + PUD_SIZE, 0, 2, RIGHTS);
 
 	(void)state;
-	for (unsigned i = 0; i <= PERCPU_CTX_SLOTS; i++)
-		assert_ok(mm_create(w->c, w->q, &mm[i]));
-	mark(w);
-	mm_activate(w->c, mm[0]);
-	mm_activate(w->c, mm[1]);
-	assert_int_equal(since(w, local_flushes), 2); /* contexts that this CPU never had */
-	assert_false(runs_on(mm[0], 0));
-	assert_true(runs_on(mm[1], 0));
-	mm_activate(w->c, mm[0]);
-	mm_activate(w->c, mm[1]);
-	assert_int_equal(since(w, local_flushes), 2); /* remembered */
-	assert_int_equal(since(w, context_loads), 4);
-	mm_activate(w->c, mm[1]); /* the same again: nothing */
-	assert_int_equal(since(w, context_loads), 4);
-	/* Flushed while it was away: caught up with when it comes back, without an interrupt. */
-	mark(w);
-	activate_on(w, 1, mm[0]);
-	tlb_flush_page(w->m->cpus[1], mm[0], AREA);
-	assert_int_equal(since(w, ipis), 0);
-	mark(w);
-	mm_activate(w->c, mm[0]);
-	assert_int_equal(since(w, local_flushes), 1);
-	assert_int_equal(since(w, full_flushes), 1);
-	/* More than the slots: the oldest is forgotten. */
-	for (unsigned i = 1; i <= PERCPU_CTX_SLOTS; i++)
-		mm_activate(w->c, mm[i]);
-	mark(w);
-	mm_activate(w->c, mm[0]);
-	assert_int_equal(since(w, local_flushes), 1);
-	for (unsigned i = 0; i <= PERCPU_CTX_SLOTS; i++)
-		mm_put(w->c, mm[i]);
-	assert_null(w->q->percpu[0]->active_mm);
-	assert_null(w->q->percpu[1]->active_mm);
-	world_end(w);
+	assert_int_equal(core_access(c, VA + 8, 8, U), 0);
+	assert_int_equal(core_access(c, VA + PMD_SIZE + 0x12345, 4, U), 0);
+	assert_int_equal(core_access(c, VA + PUD_SIZE + 0x2345678, 4, U), 0);
+	assert_int_equal(translate(0, VA), PA(3) >> PAGE_SHIFT);
+	assert_int_equal(translate(0, VA + PMD_SIZE + 0x12345), (128ULL << 8) + 0x12);
+	assert_int_equal(translate(0, VA + PUD_SIZE + 0x2345678), 0x2345);
+	assert_int_equal(*e4 & (PTE_ACCESSED | PTE_DIRTY), PTE_ACCESSED);
+	assert_int_equal(*e2 & (PTE_ACCESSED | PTE_DIRTY), PTE_ACCESSED);
+	assert_int_equal(*e1 & (PTE_ACCESSED | PTE_DIRTY), PTE_ACCESSED);
+	assert_int_equal(core_access(c, VA, 8, UW), 0);
+	assert_int_equal(core_access(c, VA + PMD_SIZE, 8, UW), 0);
+	assert_int_equal(core_access(c, VA + PUD_SIZE, 8, UW), 0);
+	assert_int_equal(*e4 & (PTE_ACCESSED | PTE_DIRTY), PTE_ACCESSED | PTE_DIRTY);
+	assert_int_equal(*e2 & PTE_DIRTY, PTE_DIRTY);
+	assert_int_equal(*e1 & PTE_DIRTY, PTE_DIRTY);
+	assert_int_equal(f.faults, 0);
+	/* the walk for Dirty is a walk too */
+	assert_int_equal(fix_stat(&f, "tlb_misses_4k"), 2);
+	assert_int_equal(fix_stat(&f, "tlb_misses_2m"), 2);
+	assert_int_equal(fix_stat(&f, "tlb_misses_1g"), 2);
+	assert_true(fix_stat(&f, "walk_ns_4k") > 0);
+	/* an entry cleared of Dirty while the TLB has it: stores go on without setting it, until flushed */
+	*e4 &= ~PTE_DIRTY;
+	assert_int_equal(core_access(c, VA, 8, UW), 0);
+	assert_int_equal(*e4 & PTE_DIRTY, 0);
+	flush(0, VA, PAGE_SIZE, false);
+	assert_int_equal(core_access(c, VA, 8, UW), 0);
+	assert_int_equal(*e4 & PTE_DIRTY, PTE_DIRTY);
 }
 
-static void lazy_cpus(void **state)
+static void test_upper_accessed(void **state)
 {
-	struct world *w = world_new(3, 128 * MIB);
-	struct mm *mm = mm_new(w);
-	struct task user = { .mm = mm }, kernel = { .mm = NULL };
+	uint64_t *pgd = fix_entry(&f, FIX_ROOT_PFN, VA, 3);
 
 	(void)state;
-	mm_switch(w->m->cpus[1], NULL, &user);
-	mm_switch(w->m->cpus[2], NULL, &user);
-	mark(w);
-	mm_switch(w->m->cpus[1], &user, &kernel);
-	mm_switch(w->m->cpus[2], &user, NULL);
-	assert_int_equal(since(w, context_loads), 0);
-	assert_true(w->q->percpu[1]->lazy);
-	/* Lazy ones are not disturbed ... */
-	tlb_flush_page(w->c, mm, AREA);
-	assert_int_equal(since(w, ipis), 0);
-	/* ... and catch up when they return. */
-	mark(w);
-	mm_switch(w->m->cpus[1], &kernel, &user);
-	assert_int_equal(since(w, context_loads), 0);
-	assert_int_equal(since(w, full_flushes), 1);
-	mm_switch(w->m->cpus[1], &user, &kernel);
-	mm_switch(w->m->cpus[1], &kernel, &user);
-	assert_int_equal(since(w, full_flushes), 1);
-	/* Freed tables: everybody, and a lazy CPU lets go. */
-	mark(w);
-	tlb_flush_mm_range(w->c, mm, AREA, AREA + PAGES(1), PAGE_SHIFT, true);
-	assert_int_equal(since(w, ipis), 2);
-	assert_null(w->q->percpu[2]->active_mm);
-	assert_false(runs_on(mm, 2));
-	assert_true(runs_on(mm, 1));
-	mm_put(w->c, mm);
-	assert_null(w->q->percpu[1]->active_mm);
-	world_end(w);
+	fix_map(&f, FIX_ROOT_PFN, VA, PA(0), 0, RIGHTS);
+	assert_int_equal(*pgd & PTE_ACCESSED, 0);
+	assert_int_equal(core_access(fix_cpu(&f, 0), VA, 1, U), 0);
+	assert_int_equal(*pgd & PTE_ACCESSED, PTE_ACCESSED);
 }
 
-static void faults_need_an_address_space(void **state)
+/* What the hook is told, by access and entry. */
+static void check_fault(vaddr_t va, unsigned flags, unsigned err)
 {
-	struct world *w = world_new(1, 128 * MIB);
-	struct mm *mm = mm_new(w);
-	uint64_t v;
-
-	(void)state;
-	map_at(w, mm, AREA, PAGES(2), RW);
-	mm_activate(w->c, NULL);
-	assert_int_equal(try_load(w, AREA, &v), -EFAULT);
-	mm_activate(w->c, mm);
-	assert_int_equal(load(w, AREA), 0);
-	mm_put(w->c, mm);
-	world_end(w);
+	f.answer = -EFAULT;
+	f.last_err = ~0U;
+	assert_int_equal(core_access(fix_cpu(&f, 0), va, 1, flags), -EFAULT);
+	assert_int_equal(f.last_err, err);
 }
 
-static void broadcast_interrupts_nobody(void **state)
+static void test_rights(void **state)
 {
-	struct world *w = world_new(4, 128 * MIB);
-	struct mm *mm = mm_new(w);
-
 	(void)state;
-	w->m->broadcast_tlbi = true;
-	activate_on(w, 1, mm);
-	activate_on(w, 2, mm);
-	mm_activate(w->m->cpus[2], NULL);
-	mark(w);
-	tlb_flush_page(w->c, mm, AREA);
-	assert_int_equal(since(w, ipis), 0);
-	assert_int_equal(since(w, remote_flushes), 1);
-	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(slot_gen(w, i, mm), mm->tlb_gen);
-	mm_put(w->c, mm);
-	world_end(w);
+	fix_map(&f, FIX_ROOT_PFN, VA, PA(0), 0, PTE_USER);                              /* read-only */
+	fix_map(&f, FIX_ROOT_PFN, VA + PAGE_SIZE, PA(1), 0, PTE_WRITE);                 /* the kernel's */
+	fix_map(&f, FIX_ROOT_PFN, VA + 2 * PAGE_SIZE, PA(2), 0, RIGHTS | PTE_NX);
+	check_fault(VA, UW, ACCESS_PRESENT | UW);
+	check_fault(VA, ACCESS_WRITE, ACCESS_PRESENT | ACCESS_WRITE); /* a kernel copy honours it too */
+	check_fault(VA + PAGE_SIZE, U, ACCESS_PRESENT | U);
+	check_fault(VA + 2 * PAGE_SIZE, U | ACCESS_EXEC, ACCESS_PRESENT | U | ACCESS_EXEC);
+	check_fault(VA + 3 * PAGE_SIZE, U, U);
+	check_fault(VA + 3 * PAGE_SIZE, UW, UW);
+	check_fault(VA + PUD_SIZE * 7, 0, 0);
+	assert_int_equal(core_access(fix_cpu(&f, 0), VA, 1, U), 0);
+	assert_int_equal(core_access(fix_cpu(&f, 0), VA + PAGE_SIZE, 1, ACCESS_WRITE), 0);
+	assert_int_equal(core_access(fix_cpu(&f, 0), VA + 2 * PAGE_SIZE, 1, UW), 0);
+	/* a level above takes rights away */
+	*fix_entry(&f, FIX_ROOT_PFN, VA, 3) &= ~PTE_WRITE;
+	{
+		const struct tlb_flush all = { .ctx = 1, .full = true };
+
+		core_flush_local(fix_cpu(&f, 0), &all);
+	}
+	check_fault(VA + 2 * PAGE_SIZE, UW, ACCESS_PRESENT | UW);
+	*fix_entry(&f, FIX_ROOT_PFN, VA, 3) |= PTE_WRITE;
 }
 
-/* ---- gathering ---- */
-
-static void frames_outlive_the_flush(void **state)
+static void test_fault_retry(void **state)
 {
-	struct world *w = world_new(1, 128 * MIB);
-	struct mm *mm = mm_new(w);
-	struct mmu_gather g;
+	struct cpu *c = fix_cpu(&f, 0);
+	uint64_t before = c->now_ps, value = 1;
 
 	(void)state;
-	map_at(w, mm, AREA, PAGES(64), RW);
-	for (unsigned i = 0; i < 64; i++)
-		store(w, AREA + PAGES(i), i + 1);
-	struct frame *f = frame_of(w->m, info(mm, AREA + PAGES(40)).pfn);
-	int64_t freed = count_of(w, VM_pgfree);
-
-	mark(w);
-	tlb_gather_begin(w->c, &g, mm, false);
-	zap_range(w->c, &g, vma_first(mm), AREA, AREA + PAGES(64));
-	assert_int_equal(since(w, local_flushes), 0);
-	assert_int_equal(frame_refcount(f), 1);
-	assert_int_equal(f->mapcount, -1);
-	assert_int_equal(count_of(w, VM_pgfree), freed);
-	assert_int_equal(g.start, AREA);
-	assert_int_equal(g.end, AREA + PAGES(64));
-	tlb_gather_end(w->c, &g);
-	assert_int_equal(since(w, local_flushes), 1);
-	assert_int_equal(since(w, full_flushes), 1);
-	assert_int_equal(frame_refcount(f), 0);
-	assert_int_equal(count_of(w, VM_pgfree), freed + 64 + 1); /* and the batch page */
-	world_check(w);
-	/* Nothing gathered: nothing flushed. */
-	mark(w);
-	tlb_gather_begin(w->c, &g, mm, false);
-	tlb_gather_end(w->c, &g);
-	assert_int_equal(since(w, local_flushes), 0);
-	mm_put(w->c, mm);
-	world_end(w);
+	assert_int_equal(core_access(c, VA, 8, UW), 0);
+	assert_int_equal(f.faults, 1);
+	assert_true(c->fault_start_ps > before && c->now_ps >= c->fault_start_ps + f.md->desc.cost.exception_ps);
+	assert_int_equal(translate(0, VA), FIX_ROOT_PFN + 8192);
+	/* an access over two missing pages faults for each; its contents are those of the page it begins in */
+	assert_int_equal(core_access(c, VA + 3 * PAGE_SIZE - 4, 8, UW), 0);
+	assert_int_equal(f.faults, 3);
+	assert_int_equal(core_store_value(c, VA, 77), 0);
+	assert_int_equal(core_load_value(c, VA, &value), 0);
+	assert_int_equal(value, 77);
+	/* raising rights without a flush: the store walks again and needs no fault */
+	fix_map(&f, FIX_ROOT_PFN, VA + 8 * PAGE_SIZE, PA(9), 0, PTE_USER);
+	assert_int_equal(core_access(c, VA + 8 * PAGE_SIZE, 8, U), 0);
+	fix_map(&f, FIX_ROOT_PFN, VA + 8 * PAGE_SIZE, PA(9), 0, RIGHTS);
+	assert_int_equal(core_access(c, VA + 8 * PAGE_SIZE, 8, UW), 0);
+	assert_int_equal(f.faults, 3);
+	f.answer = -ENOMEM;
+	assert_int_equal(core_access(c, VA + 20 * PAGE_SIZE, 8, UW), -ENOMEM);
 }
 
-static void batches(void **state)
+static void test_run_stops_at_a_failing_page(void **state)
 {
-	const uint64_t nr = 12000;
-	struct world *w = world_new(1, 128 * MIB);
-	struct mm *mm = mm_new(w);
+	uint64_t done = 0;
 
 	(void)state;
-	map_at(w, mm, AREA, PAGES(nr), RW);
-	for (uint64_t i = 0; i < nr; i++)
-		store(w, AREA + PAGES(i), i + 1);
-	mark(w);
-	assert_ok(mm_madvise(w->c, mm, AREA, PAGES(nr), UAPI_MADV_DONTNEED));
-	/* About 10,000 frames fit; the rest come with the second flush. */
-	assert_int_equal(since(w, local_flushes), 2);
-	assert_int_equal(mm->rss[RSS_ANON], 0);
-	world_check(w);
-	mm_put(w->c, mm);
-	world_end(w);
+	for (unsigned i = 0; i < 2; i++)
+		fix_map(&f, FIX_ROOT_PFN, VA + i * PAGE_SIZE, PA(i), 0, RIGHTS);
+	f.answer = -EFAULT;
+	assert_int_equal(core_access_run(fix_cpu(&f, 0), VA, 8, 3 * PAGE_SIZE / 8, 8, UW, 3, &done), -EFAULT);
+	assert_int_equal(done, 2 * PAGE_SIZE / 8);
 }
 
-static void gather_without_memory(void **state)
+static void test_stale_until_flushed(void **state)
 {
-	struct world *w = world_new(1, 128 * MIB);
-	struct mm *mm = mm_new(w);
-	struct inject *in;
+	struct cpu *c = fix_cpu(&f, 0);
+	uint64_t *e = fix_map(&f, FIX_ROOT_PFN, VA, PA(0), 0, RIGHTS);
 
 	(void)state;
-	map_at(w, mm, AREA, PAGES(100), RW);
-	for (unsigned i = 0; i < 100; i++)
-		store(w, AREA + PAGES(i), i + 1);
-	assert_ok(inject_attach(w->m, 1, &in));
-	assert_ok(inject_set(in, INJECT_FRAME_ALLOC, INJECT_EVERY, 1));
-	mark(w);
-	assert_ok(mm_madvise(w->c, mm, AREA, PAGES(100), UAPI_MADV_DONTNEED));
-	assert_int_equal(since(w, local_flushes), (100 + MMU_GATHER_BUNDLE - 1) / MMU_GATHER_BUNDLE);
-	inject_detach(in);
-	world_check(w);
-	mm_put(w->c, mm);
-	world_end(w);
+	assert_int_equal(core_access(c, VA, 8, UW), 0);
+	*e = 0;
+	assert_int_equal(core_access(c, VA, 8, UW), 0); /* nobody has told the TLB */
+	assert_int_equal(f.faults, 0);
+	flush(0, VA + PAGE_SIZE, PAGE_SIZE, true);
+	assert_int_equal(translate(0, VA), PA(0) >> PAGE_SHIFT);
+	flush(0, VA, PAGE_SIZE, false);
+	assert_int_equal(translate(0, VA), ~0ULL);
+	f.answer = -EFAULT;
+	assert_int_equal(core_access(c, VA, 8, UW), -EFAULT);
+	/* nor the other hardware thread of the core */
+	f.answer = 0;
+	e = fix_map(&f, FIX_ROOT_PFN, VA, PA(1), 0, RIGHTS);
+	assert_int_equal(core_access(c, VA, 8, UW), 0);
+	assert_int_equal(core_access(fix_cpu(&f, 2), VA, 8, UW), 0);
+	assert_ptr_equal(fix_core(&f, 0)->phys, fix_core(&f, 2)->phys);
+	flush(0, VA, PAGE_SIZE, false);
+	assert_int_equal(translate(0, VA), ~0ULL);
+	assert_int_equal(translate(2, VA), PA(1) >> PAGE_SHIFT);
 }
 
-static void huge_stride(void **state)
+static void test_flush_wide_and_huge(void **state)
 {
-	struct world *w = world_new(1, 256 * MIB);
-	struct mm *mm = mm_new(w);
+	struct cpu *c = fix_cpu(&f, 0);
 
 	(void)state;
-	w->q->knobs.thp_enabled = THP_ALWAYS;
-	map_at(w, mm, AREA, 8 * MIB, RW);
-	for (unsigned i = 0; i < 4; i++)
-		store(w, AREA + i * 2 * MIB, i + 1);
-	int64_t one = count_of(w, VM_nr_tlb_local_flush_one), all = count_of(w, VM_nr_tlb_local_flush_all);
-
-	assert_ok(mm_madvise(w->c, mm, AREA, 8 * MIB, UAPI_MADV_DONTNEED));
-	assert_int_equal(count_of(w, VM_nr_tlb_local_flush_one) - one, 4);
-	assert_int_equal(count_of(w, VM_nr_tlb_local_flush_all) - all, 0);
-	mm_put(w->c, mm);
-	world_end(w);
+	for (unsigned i = 0; i < 40; i++) {
+		fix_map(&f, FIX_ROOT_PFN, VA + i * PAGE_SIZE, PA(i), 0, RIGHTS);
+		assert_int_equal(core_access(c, VA + i * PAGE_SIZE, 8, UW), 0);
+	}
+	fix_map(&f, FIX_ROOT_PFN, VA + PMD_SIZE, 128ULL << 20, 1, RIGHTS);
+	assert_int_equal(core_access(c, VA + PMD_SIZE, 8, U), 0);
+	flush(0, VA + 10 * PAGE_SIZE, PMD_SIZE, false); /* a wide range, into the huge page */
+	for (unsigned i = 0; i < 40; i++)
+		assert_int_equal(translate(0, VA + i * PAGE_SIZE), i < 10 ? PA(i) >> PAGE_SHIFT : ~0ULL);
+	assert_int_equal(translate(0, VA + PMD_SIZE), ~0ULL);
+	assert_int_equal(core_access(c, VA + PMD_SIZE, 8, U), 0);
+	flush(0, VA + PMD_SIZE + 5 * PAGE_SIZE, PAGE_SIZE, false); /* any page of a huge one takes it */
+	assert_int_equal(translate(0, VA + PMD_SIZE), ~0ULL);
 }
 
-static void tables_are_freed_after_the_flush(void **state)
+/* A table is replaced: the walker goes on with the old one until a flush says that tables were freed. */
+static void test_walk_cache(void **state)
 {
-	struct world *w = world_new(2, 128 * MIB);
-	struct mm *mm = mm_new(w);
-	struct mmu_gather g;
+	struct cpu *c = fix_cpu(&f, 0);
+	uint64_t *pmd, old;
 
 	(void)state;
-	activate_on(w, 1, mm);
-	map_at(w, mm, AREA, PAGES(4), RW);
-	store(w, AREA, 1);
-	tlb_gather_begin(w->c, &g, mm, false);
-	zap_range(w->c, &g, vma_first(mm), AREA, AREA + PAGES(4));
-	pt_free_range(w->c, mm, &g, AREA, AREA + PAGES(4), 0, 0);
-	assert_true(g.freed_tables);
-	assert_int_equal(mm->pgtables_bytes, 4 * PAGE_SIZE); /* unlinked, not yet freed */
-	mark(w);
-	tlb_gather_end(w->c, &g);
-	assert_int_equal(since(w, ipis), 1);
-	assert_int_equal(mm->pgtables_bytes, PAGE_SIZE);
-	world_check(w);
-	mm_put(w->c, mm);
-	world_end(w);
+	fix_map(&f, FIX_ROOT_PFN, VA, PA(0), 0, RIGHTS);
+	fix_map(&f, FIX_ROOT_PFN, VA + PAGE_SIZE, PA(1), 0, RIGHTS);
+	pmd = fix_entry(&f, (*fix_entry(&f, (*fix_entry(&f, FIX_ROOT_PFN, VA, 3) & PTE_ADDR_MASK) >> PAGE_SHIFT, VA, 2) &
+			     PTE_ADDR_MASK) >> PAGE_SHIFT, VA, 1);
+	assert_int_equal(core_access(c, VA, 8, U), 0);
+	old = *pmd;
+	*pmd = 0;
+	flush(0, VA, PAGE_SIZE, false);
+	assert_int_equal(core_access(c, VA + PAGE_SIZE, 8, U), 0);
+	assert_int_equal(translate(0, VA + PAGE_SIZE), PA(1) >> PAGE_SHIFT);
+	assert_int_equal(f.faults, 0);
+	flush(0, VA, 2 * PAGE_SIZE, true);
+	f.answer = -EFAULT;
+	assert_int_equal(core_access(c, VA + PAGE_SIZE, 8, U), -EFAULT);
+	*pmd = old;
+	f.answer = 0;
+	/* walks with a warm cache read one entry, from nothing four */
+	{
+		uint64_t refs = fix_stat(&f, "walk_refs");
+
+		assert_int_equal(core_access(c, VA, 8, U), 0);
+		assert_true(fix_stat(&f, "walk_refs") - refs <= 4 && fix_stat(&f, "walk_refs") - refs >= 2);
+		refs = fix_stat(&f, "walk_refs");
+		assert_int_equal(core_access(c, VA + PAGE_SIZE, 8, U), 0);
+		assert_int_equal(fix_stat(&f, "walk_refs") - refs, 1);
+	}
+}
+
+static void test_contexts(void **state)
+{
+	struct cpu *c = fix_cpu(&f, 0);
+	uint64_t other = f.next_table++, value;
+
+	(void)state;
+	fix_map(&f, FIX_ROOT_PFN, VA, PA(0), 0, RIGHTS);
+	fix_map(&f, other, VA, PA(1), 0, RIGHTS);
+	assert_int_equal(core_store_value(c, VA, 10), 0);
+	core_load_context(c, pfn(other), 2);
+	assert_int_equal(core_store_value(c, VA, 11), 0);
+	core_load_context(c, pfn(FIX_ROOT_PFN), 1);
+	assert_int_equal(core_load_value(c, VA, &value), 0);
+	assert_int_equal(value, 10);
+	assert_int_equal(fix_stat(&f, "tlb_misses_4k"), 2); /* entries of both stayed */
+	core_load_context(c, pfn(0), 0);
+	f.answer = -EFAULT;
+	assert_int_equal(core_access(c, VA, 8, U), -EFAULT);
+	{
+		const struct tlb_flush all = { .ctx = 2, .full = true };
+
+		core_flush_nocharge(c, &all);
+	}
+	assert_int_equal(translate(0, VA), PA(0) >> PAGE_SHIFT);
+}
+
+/* n pages round and round: L1 holds 16, L2 64, true LRU. */
+static uint64_t misses_of_loop(unsigned n, const char *counter)
+{
+	uint64_t before = fix_stat(&f, counter);
+
+	for (unsigned round = 0; round < 5; round++)
+		for (unsigned i = 0; i < n; i++)
+			assert_int_equal(core_access(fix_cpu(&f, 0), VA + i * PAGE_SIZE, 8, U), 0);
+	return fix_stat(&f, counter) - before;
+}
+
+static void test_capacity(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 80; i++)
+		fix_map(&f, FIX_ROOT_PFN, VA + i * PAGE_SIZE, PA(i), 0, RIGHTS);
+	assert_int_equal(misses_of_loop(16, "tlb_l1_misses_4k"), 16);
+	assert_int_equal(misses_of_loop(64, "tlb_misses_4k"), 48);
+	/* one page too many in each L2 set: with true LRU each page pushes out the one needed next */
+	assert_int_equal(misses_of_loop(72, "tlb_misses_4k"), 8 + 72 * 4);
+}
+
+static void test_direct_map(void **state)
+{
+	struct cpu *c = fix_cpu(&f, 0);
+
+	(void)state;
+	core_touch(c, PA(0), 8, TOUCH_READ);
+	assert_int_equal(fix_stat(&f, "walk_kernel"), 1);
+	core_touch(c, PA(5000), 8, TOUCH_WRITE); /* the same gigabyte */
+	assert_int_equal(fix_stat(&f, "walk_kernel"), 1);
+	assert_int_equal(fix_stat(&f, "kernel_touches"), 2);
+	core_touch(c, PA(0) + 60, 8, TOUCH_READ); /* two lines */
+	assert_int_equal(fix_stat(&f, "kernel_touches"), 4);
+	assert_int_equal(translate(0, PA(0)), ~0ULL); /* no program sees it */
+}
+
+static void test_direct_map_2m(void **state)
+{
+	struct machine_desc d = fix_desc();
+	struct fixture g, save = f;
+	char err[200];
+
+	(void)state;
+	d.dtlb.entries_1g = 0;
+	assert_int_equal(fix_create(&g, &d, false, err, sizeof(err)), 0);
+	for (unsigned round = 0; round < 3; round++)
+		for (unsigned i = 0; i < 8; i++)
+			core_touch(fix_cpu(&g, 0), (64ULL << 20) + i * PMD_SIZE, 8, TOUCH_READ);
+	assert_int_equal(fix_stat(&g, "walk_kernel"), 8);
+	fix_destroy(&g);
+	f = save;
+	fix_current = &f;
+}
+
+/* Keys against a map from page to frame, with random flushes: a hit never has a frame that it should not have. */
+static void test_random_against_map(void **state)
+{
+	uint64_t frame[64] = { 0 };
+	struct rng r;
+
+	(void)state;
+	rng_init(&r, 3, "tlb");
+	for (unsigned i = 0; i < 20000; i++) {
+		unsigned p = (unsigned)rng_below(&r, 64);
+		vaddr_t va = VA + p * PAGE_SIZE;
+
+		if (!frame[p] || rng_below(&r, 20) == 0) {
+			frame[p] = PA(100 + i) >> PAGE_SHIFT;
+			fix_map(&f, FIX_ROOT_PFN, va, frame[p] << PAGE_SHIFT, 0, RIGHTS);
+			flush(0, va, PAGE_SIZE, false);
+			flush(1, va, PAGE_SIZE, false);
+		}
+		assert_int_equal(core_access(fix_cpu(&f, i & 1), va, 8, rng_below(&r, 2) ? UW : U), 0);
+		assert_int_equal(translate(i & 1, va), frame[p]);
+	}
 }
 
 int main(void)
 {
+#define T(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(single_entries_up_to_the_ceiling),
-		cmocka_unit_test(others_are_told),
-		cmocka_unit_test(switching_keeps_contexts),
-		cmocka_unit_test(lazy_cpus),
-		cmocka_unit_test(faults_need_an_address_space),
-		cmocka_unit_test(broadcast_interrupts_nobody),
-		cmocka_unit_test(frames_outlive_the_flush),
-		cmocka_unit_test(batches),
-		cmocka_unit_test(gather_without_memory),
-		cmocka_unit_test(huge_stride),
-		cmocka_unit_test(tables_are_freed_after_the_flush),
+		T(test_sizes_and_bits), T(test_upper_accessed), T(test_rights), T(test_fault_retry),
+		T(test_run_stops_at_a_failing_page), T(test_stale_until_flushed), T(test_flush_wide_and_huge),
+		T(test_walk_cache), T(test_contexts), T(test_capacity), T(test_direct_map), T(test_direct_map_2m),
+		T(test_random_against_map),
 	};
 
 	return test_run(tests);

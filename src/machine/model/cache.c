@@ -88,7 +88,9 @@ static uint64_t l2_hit(struct model *md, struct core_cpu *cc, struct core_phys *
 	}
 	*ret_state = *flags & LINE_W;
 	if (mem_op_writes(op) && !(*flags & LINE_W)) {
-		ready = MAX(ready, upgrade(md, cc, core, line, t));
+		uint64_t owned = upgrade(md, cc, core, line, t);
+
+		ready = MAX(ready, owned);
 		*ret_state = LINE_W;
 	}
 	return ready;
@@ -129,6 +131,8 @@ uint64_t cache_miss(struct model *md, struct core_cpu *cc, struct core_phys *cor
 		if (unlikely(md->desc.llc.replacement != REPL_LRU) && cache_find(&core->l1, &p1) < 0)
 			*ret_flags = NULL;
 	}
+	if (unlikely(cc->write_ready_ps > ready))
+		ready = cc->write_ready_ps;
 	return ready;
 }
 

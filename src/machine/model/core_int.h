@@ -85,6 +85,7 @@ struct core_cpu {
 	uint32_t st_head, st_tail, store_buffer;
 	uint64_t st_seq, st_stall;
 	uint64_t st_num[CORE_STORES_MAX], st_done[CORE_STORES_MAX];
+	uint64_t write_ready_ps; /* when the write queues had room for what this CPU pushed out last */
 	uint32_t nr_walkers;
 	uint64_t walker_free[CORE_WALKERS_MAX];
 

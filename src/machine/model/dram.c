@@ -83,13 +83,17 @@ uint64_t dram_read(struct model *md, struct core_cpu *cc, unsigned socket, unsig
 void dram_write(struct model *md, struct core_cpu *cc, unsigned socket, unsigned node, uint64_t t)
 {
 	struct dram_node *n = &md->core.node[node];
+	uint64_t queued;
 
 	md->core.dram_writes[node]++;
 	if (n->socket != socket) {
 		cc->stats.remote_accesses++;
 		t = dram_link(md, socket, n->socket, t, true);
 	}
-	(void)dram_serve(&n->srv, t, n->write_service);
+	t = dram_serve(&n->srv, t, n->write_service);
+	queued = DRAM_WRITE_QUEUE * (n->write_service >> 8);
+	if (t > queued)
+		cc->write_ready_ps = MAX(cc->write_ready_ps, t - queued);
 }
 
 static int server_init(struct dram_server *s, uint64_t longest)

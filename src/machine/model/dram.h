@@ -38,7 +38,11 @@ uint64_t dram_serve(struct dram_server *s, uint64_t t, uint64_t service);
 
 /* A line read by a core of `socket` from `node` at t: when the data is there. */
 uint64_t dram_read(struct model *md, struct core_cpu *cc, unsigned socket, unsigned node, uint64_t t);
-/* A line written back; nobody waits for it, but it uses bandwidth. */
+/*
+ * A line written back. Nobody waits for it as long as the controller's queue has room; beyond that, the miss that pushed it out does
+ * (core_cpu.write_ready_ps), so that a CPU cannot write faster than memory takes it.
+ */
+#define DRAM_WRITE_QUEUE 64U
 void dram_write(struct model *md, struct core_cpu *cc, unsigned socket, unsigned node, uint64_t t);
 /* A line (or an acknowledgement) over the link between two sockets at t: when it has arrived. */
 uint64_t dram_link(struct model *md, unsigned from, unsigned to, uint64_t t, bool data);

@@ -83,6 +83,14 @@ static void write_memory(struct model *md, struct core_cpu *cc, unsigned socket,
 	dram_write(md, cc, socket, node_of(&md->core, line), t);
 }
 
+/* Read at t for somebody who has to wait until `ready` anyhow. */
+static uint64_t read_memory(struct model *md, struct core_cpu *cc, unsigned socket, uint64_t line, uint64_t t, uint64_t ready)
+{
+	uint64_t done = dram_read(md, cc, socket, node_of(&md->core, line), t);
+
+	return MAX(done, ready);
+}
+
 /* Take the line from every core in `mask`; PROBE_* of all. */
 static unsigned drop_sharers(struct model *md, unsigned socket, uint64_t mask, uint64_t line, uint64_t *count)
 {
@@ -229,7 +237,7 @@ static uint64_t miss(struct model *md, struct core_cpu *cc, struct core_phys *co
 		return LLC_REFUSED;
 	*ever |= (uint8_t)(1U << core->socket);
 	if (!out.data && op != MEM_STORE_FULL)
-		out.ready = MAX(out.ready, dram_read(md, cc, core->socket, node_of(sh, line), t));
+		out.ready = read_memory(md, cc, core->socket, line, t, out.ready);
 	e = make_room(md, cc, core->socket, !sh->inclusive, dir, t);
 	entry_set_sharers(&e, 1ULL << core->index);
 	if (!out.shared)
@@ -260,13 +268,20 @@ static uint64_t take(struct model *md, struct core_cpu *cc, struct core_phys *co
 	if (!(flags & DIR_GLOBAL))
 		(void)ask_sockets(md, cc, core->socket, line, out.ready, op, &out);
 	if (!sh->inclusive) {
-		if (!out.data && op != MEM_STORE_FULL && !cache_core_has(core, line))
-			out.ready = MAX(out.ready, dram_read(md, cc, core->socket, node_of(sh, line), t));
+		if (!out.data && !cache_core_has(core, line)) {
+			cc->stats.llc_misses++;
+			if (op != MEM_STORE_FULL)
+				out.ready = read_memory(md, cc, core->socket, line, t, out.ready);
+		} else {
+			cc->stats.llc_hits++;
+		}
 		if (l.way >= 0)
 			cache_drop_way(l.a, l.pos.set, (unsigned)l.way);
 		flags &= (uint8_t)~DIR_DIRTY; /* the newest copy is the writer's */
 		if (dir.way < 0)
 			dir = make_room(md, cc, core->socket, true, dir, t);
+	} else {
+		cc->stats.llc_hits++;
 	}
 	entry_set_sharers(&dir, self);
 	*entry_flags(&dir) = flags | DIR_OWNED | DIR_GLOBAL;
@@ -322,8 +337,12 @@ static uint64_t share(struct model *md, struct core_cpu *cc, struct core_phys *c
 				others = 0;
 		}
 	}
+	if (op != MEM_PREFETCH) {
+		cc->stats.llc_hits += data;
+		cc->stats.llc_misses += !data;
+	}
 	if (!data)
-		ready = MAX(ready, dram_read(md, cc, core->socket, node_of(sh, line), t));
+		ready = read_memory(md, cc, core->socket, line, t, ready);
 	flags = (flags & DIR_GLOBAL) | (sh->inclusive ? *entry_flags(&dir) & DIR_DIRTY : 0);
 	if (!others && (flags & DIR_GLOBAL)) {
 		flags |= DIR_OWNED;
@@ -355,8 +374,6 @@ uint64_t llc_access(struct model *md, struct core_cpu *cc, struct core_phys *cor
 		dir = entry_find(&so->filter, line);
 	if (l.way < 0 && dir.way < 0)
 		return miss(md, cc, core, line, t, op, dir, ret_state);
-	if (op != MEM_PREFETCH)
-		cc->stats.llc_hits++;
 	if (l.way >= 0)
 		cache_touch(l.a, l.pos.set, (unsigned)l.way);
 	if (!sh->inclusive && dir.way >= 0)
