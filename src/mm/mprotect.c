@@ -9,7 +9,6 @@
 struct mprotect_run {
 	struct mmu_gather *g;
 	uint64_t rights;     /* VM_READ, ... */
-	vaddr_t populate_start, populate_end; /* locked private pages that became writable: copied now, not at the access */
 };
 
 /* Private memory that becomes writable is promised; anonymous memory that was never written gives the promise back. */
@@ -56,11 +55,11 @@ static int protect_area(struct cpu *c, struct mm *mm, struct mprotect_run *run, 
 		vm_uncommit(mm->q, pages);
 	vm_account(mm, old, -(int64_t)pages);
 	vm_account(mm, flags, (int64_t)pages);
-	if ((old & (VM_WRITE | VM_SHARED | VM_LOCKED)) == VM_LOCKED && (flags & VM_WRITE)) {
-		run->populate_start = MIN(run->populate_start, start);
-		run->populate_end = end;
-	}
-	return protect_range(c, run->g, *ret, start, end, flags);
+	err = protect_range(c, run->g, *ret, start, end, flags);
+	/* Locked private pages that become writable are copied now, not at the access. As in Linux, under the lock. */
+	if (!err && (old & (VM_WRITE | VM_SHARED | VM_LOCKED)) == VM_LOCKED && (flags & VM_WRITE))
+		(void)populate_area(c, mm, *ret, start, end, POPULATE_MAP);
+	return err;
 }
 
 /* Areas from v on. tables: inside a gather. */
@@ -119,7 +118,7 @@ int64_t mm_mprotect(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len, un
 {
 	enum machine_path outer = machine_work(c, PATH_MPROTECT, 1);
 	unsigned grows = prot & (UAPI_PROT_GROWSDOWN | UAPI_PROT_GROWSUP);
-	struct mprotect_run run = { .rights = vm_prot_flags(prot), .populate_start = ~0ULL };
+	struct mprotect_run run = { .rights = vm_prot_flags(prot) };
 	vaddr_t end = addr + ALIGN_UP(len, PAGE_SIZE);
 	int err;
 
@@ -137,8 +136,6 @@ int64_t mm_mprotect(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len, un
 		err = mprotect_locked(c, mm, &run, addr, end, grows);
 		mm_write_unlock(c, mm);
 	}
-	if (run.populate_start < run.populate_end)
-		(void)populate_range(c, mm, run.populate_start, run.populate_end, POPULATE_MAP);
 	machine_path(c, outer);
 	return err;
 }

@@ -249,9 +249,12 @@ static int64_t mremap_to(struct cpu *c, struct mm *mm, struct vma *v, struct mre
 		err = munmap_locked(c, mm, r->old + r->new_len, r->old_len - r->new_len, NULL);
 	if (err)
 		return err;
+	v = vma_lookup(c, mm, r->old); /* unmapping may have cut it; with old length 0 it may even be gone */
+	if (!v)
+		return -EFAULT;
 	r->old_len = kept;
 	r->new_addr = (vaddr_t)at;
-	err = move_area(c, mm, vma_lookup(c, mm, r->old), r); /* found again: unmapping may have cut it */
+	err = move_area(c, mm, v, r);
 	return err ? err : at;
 }
 

@@ -45,7 +45,7 @@ static int populate_access(const struct vma *v, enum populate_mode mode, unsigne
 	return 0;
 }
 
-static int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode)
+int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode)
 {
 	unsigned err, tries = 0;
 	uint64_t n;

@@ -149,6 +149,8 @@ enum populate_mode {
 	POPULATE_WRITE, /* MADV_POPULATE_WRITE */
 };
 /* mmap_lock not held. 0, -ENOMEM (hole, or out of memory), -EINVAL (no such right; READ and WRITE), -EFAULT. */
+/* One area's part, mmap_lock held. */
+int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode);
 int populate_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, enum populate_mode mode);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * Two neighbours can be one area when their flags, their file and their offsets agree (anonymous memory has offsets too: the
  * page number where it was made, which stays when it is moved) and when their anonymous pages can be found through one
- * anon_id: it is the same, or one of them has no anonymous page yet and the other shares none with a parent process.
+ * anon_id: it is the same, or one of them has no anonymous page yet and the other was not copied by fork (anon_forked).
  *
  *      prev       want       next
  *   [ A A A A ][ a a a a ][ A A A A ]   becomes   [ A A A A A A A A A A A A ]   both: prev stays, next goes
@@ -17,11 +17,14 @@
 #include "base/assert.h"
 #include "mm/fault.h"
 
+static bool same_anon(const struct vma *a, const struct vma *b)
+{
+	return !a->anon_touched || !b->anon_touched || a->anon_id == b->anon_id;
+}
+
 static bool anon_compatible(const struct vma *a, const struct vma *b)
 {
-	if (a->anon_touched && b->anon_touched)
-		return a->anon_id == b->anon_id;
-	return !a->anon_forked && !b->anon_forked;
+	return same_anon(a, b) && ((a->anon_touched && b->anon_touched) || (!a->anon_forked && !b->anon_forked));
 }
 
 /* All that must agree but flags and anonymous pages. */
@@ -57,7 +60,7 @@ static struct merge_sides merge_sides(const struct vma *prev, const struct vma *
 		.right = next && vma_can_merge(want, next),
 	};
 
-	if (s.left && s.right && !anon_compatible(prev, next))
+	if (s.left && s.right && !same_anon(prev, next))
 		s.right = false;
 	return s;
 }
@@ -79,10 +82,13 @@ static void move_start(struct cpu *c, struct vma *v, vaddr_t start)
 struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, const struct vma *want)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
-	struct merge_sides s = merge_sides(prev, want, next);
-	struct vma *ret = NULL;
+	struct vma fresh = *want, *ret = NULL;
+	struct merge_sides s;
 	vaddr_t end;
 
+	/* What was forked is an obstacle on the neighbour's side only: pages that mremap brings along leave their old area. */
+	fresh.anon_forked = false;
+	s = merge_sides(prev, &fresh, next);
 	if (s.left) {
 		ret = prev;
 		absorb(prev, want);

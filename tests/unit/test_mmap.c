@@ -116,7 +116,10 @@ static void shared_anonymous_is_one_object(void **state)
 	mm_munmap(w.c, w.mm, WIN, 8 * PG);
 	assert_int_equal(w.q->committed_pages, 8);
 	assert_int_equal(vmstat_read(w.q, VM_nr_shmem), 1);
-	mm_munmap(w.c, w.mm, WIN + 64 * PG, 4 * PG);
+	/* The destination covers the source: nothing is left to duplicate. */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 64 * PG, 0, 4 * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, WIN + 64 * PG),
+			 -EFAULT);
+	assert_areas(&w, "");
 	assert_int_equal(w.q->committed_pages, 0);
 	assert_int_equal(vmstat_read(w.q, VM_nr_shmem), 0);
 	world_down(&w);
@@ -669,7 +672,7 @@ static void random_step(struct step *s, struct rng *r)
 		s->len = (uint64_t[]){ 0, 1, 4097, ~0ULL, 1ULL << 62 }[rng_below(r, 5)];
 	switch (s->op) {
 	case OP_MMAP:
-		s->flags = MAP_FIXED | MAP_ANONYMOUS | (rng_below(r, 8) ? MAP_PRIVATE : MAP_SHARED);
+		s->flags = (rng_below(r, 8) ? MAP_FIXED : 0) | MAP_ANONYMOUS | (rng_below(r, 8) ? MAP_PRIVATE : MAP_SHARED);
 		if (!rng_below(r, 8))
 			s->flags |= UAPI_MAP_FIXED_NOREPLACE;
 		if (!rng_below(r, 8))
@@ -682,6 +685,8 @@ static void random_step(struct step *s, struct rng *r)
 	case OP_MPROTECT:
 		if (!rng_below(r, 20))
 			s->prot |= (unsigned[]){ 8, 16, PROT_GROWSDOWN, PROT_GROWSUP }[rng_below(r, 4)];
+		if (s->len == 1ULL << 62)
+			s->len = PG; /* with PROT_GROWSDOWN it would find the test program's areas */
 		break;
 	case OP_MREMAP:
 		random_mremap(s, r, at, n);
@@ -704,6 +709,16 @@ static bool moves_many(struct world *w, const struct step *s)
 
 	return s->op == OP_MREMAP && (s->flags & UAPI_MREMAP_FIXED) && len && len == ALIGN_UP(s->new_len, PG) &&
 	       (!v || v->end - s->addr < len);
+}
+
+/* A hint that was not taken: the place is then another one here and there. Undone, and left out there. */
+static bool went_elsewhere(struct world *w, const struct step *s)
+{
+	if (s->op != OP_MMAP || (s->flags & (MAP_FIXED | UAPI_MAP_FIXED_NOREPLACE)) || s->want <= 0 ||
+	    s->want == (int64_t)(s->addr & PAGE_MASK))
+		return false;
+	mm_munmap(w->c, w->mm, (vaddr_t)s->want, s->len);
+	return true;
 }
 
 static int64_t step_here(struct world *w, const struct step *s)
@@ -804,7 +819,7 @@ static bool text_kernel(char *buf)
 		unsigned long long start, end;
 		char perms[8];
 
-		if (sscanf(line, "%llx-%llx %4s", &start, &end, perms) == 3 && end > WIN && start < WIN + NP * PG)
+		if (sscanf(line, "%llx-%llx %4s", &start, &end, perms) == 3 && end > WIN && start < WIN + (NP + 2) * PG)
 			text_area(buf, &n, start, end, perms);
 	}
 	for (unsigned i = 0; i < NP; i++)
@@ -813,20 +828,40 @@ static bool text_kernel(char *buf)
 	return true;
 }
 
+/* Some sequences fork in the middle and go on in the child. */
+static bool forks_at(unsigned q, unsigned i)
+{
+	return q % 3 == 0 && i == NSTEP / 2;
+}
+
+static void kernel_sequence(struct step *steps, unsigned q)
+{
+	int status = 0;
+	pid_t pid = 0;
+
+	syscall(SYS_munmap, WIN, (NP + 2) * PG);
+	for (unsigned i = 0; i < NSTEP; i++) {
+		struct step *s = &steps[q * NSTEP + i];
+
+		if (forks_at(q, i) && (pid = fork()) != 0) {
+			if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+				_exit(3);
+			return;
+		}
+		if (s->skip)
+			continue;
+		s->got = step_kernel(s);
+		if (!text_kernel(s->got_text))
+			_exit(2);
+	}
+	if (q % 3 == 0)
+		_exit(0);
+}
+
 static void kernel_child(struct step *steps)
 {
-	for (unsigned q = 0; q < NSEQ; q++) {
-		syscall(SYS_munmap, WIN, NP * PG);
-		for (unsigned i = 0; i < NSTEP; i++) {
-			struct step *s = &steps[q * NSTEP + i];
-
-			if (s->skip)
-				continue;
-			s->got = step_kernel(s);
-			if (!text_kernel(s->got_text))
-				_exit(2);
-		}
-	}
+	for (unsigned q = 0; q < NSEQ; q++)
+		kernel_sequence(steps, q);
 	_exit(0);
 }
 
@@ -841,26 +876,42 @@ static bool kernel_comparable(void)
 		print_message("skipped: kernel %s is older than 6.16, whose merging rules these are\n", u.release);
 		return false;
 	}
-	p = mmap((void *)(uintptr_t)(WIN - PG), (NP + 2) * PG, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | UAPI_MAP_FIXED_NOREPLACE, -1, 0);
+	p = mmap((void *)(uintptr_t)(WIN - PG), (NP + 3) * PG, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | UAPI_MAP_FIXED_NOREPLACE, -1, 0);
 	if (p == MAP_FAILED || access("/proc/self/maps", R_OK)) {
 		print_message("skipped: the window is taken or /proc is not readable\n");
 		return false;
 	}
-	munmap(p, (NP + 2) * PG);
+	munmap(p, (NP + 3) * PG);
 	return true;
+}
+
+/* The task goes on with another address space. */
+static void switch_to(struct world *w, struct mm *mm)
+{
+	w->mm = mm;
+	w->task.mm = mm;
+	mm_activate(w->c, mm);
 }
 
 static void run_here(struct step *steps)
 {
+	struct mm *parent, *child;
 	struct world w;
 	struct rng r;
 
 	world_up(&w, NULL);
 	rng_init(&r, test_seed(11), "kernel");
 	for (unsigned q = 0; q < NSEQ; q++) {
-		mm_munmap(w.c, w.mm, WIN, NP * PG);
+		mm_munmap(w.c, w.mm, WIN, (NP + 2) * PG);
+		parent = w.mm;
 		for (unsigned i = 0; i < NSTEP; i++) {
 			struct step *s = &steps[q * NSTEP + i];
+
+			if (forks_at(q, i)) {
+				assert_int_equal(mm_fork(w.c, w.mm, &child), 0);
+				switch_to(&w, child);
+				world_check(&w);
+			}
 
 			random_step(s, &r);
 			s->skip = moves_many(&w, s);
@@ -868,10 +919,16 @@ static void run_here(struct step *steps)
 				continue;
 			s->want = step_here(&w, s);
 			world_check(&w);
+			s->skip = went_elsewhere(&w, s);
 			text_here(&w, s->want_text);
 		}
 		if (mm_validate(w.mm))
 			fail_msg("sequence %u: %s", q, w.q->err);
+		if (w.mm != parent) {
+			child = w.mm;
+			switch_to(&w, parent);
+			mm_put(w.c, child);
+		}
 	}
 	world_down(&w);
 }
