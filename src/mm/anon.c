@@ -8,29 +8,11 @@
 #include "base/errno.h"
 #include "mm/fault_int.h"
 
-/* Could pages of a and b, neighbours in this order, belong to one series of anonymous pages? */
-static bool anon_compatible(const struct vma *a, const struct vma *b)
-{
-	return a && b && a->end == b->start && a->file == b->file && !((a->flags ^ b->flags) & ~VM_ACCESS_FLAGS) &&
-	       b->pgoff == a->pgoff + ((a->end - a->start) >> PAGE_SHIFT);
-}
-
 ATTR_NOINLINE void anon_prepare_slow(struct cpu *c, struct vma *v)
 {
-	struct mm *mm = v->mm;
-	const struct vma *next = vma_next(v), *before = vma_prev(v);
-
-	machine_lock(c, &mm->ptl);
-	if (!v->anon_touched) {
-		if (anon_compatible(v, next) && next->anon_id && !next->anon_forked)
-			v->anon_id = next->anon_id;
-		else if (anon_compatible(before, v) && before->anon_id && !before->anon_forked)
-			v->anon_id = before->anon_id;
-		else if (!v->anon_id)
-			v->anon_id = ++mm->anon_seq;
-		__atomic_store_n(&v->anon_touched, true, __ATOMIC_RELEASE);
-	}
-	machine_unlock(c, &mm->ptl);
+	machine_lock(c, &v->mm->ptl);
+	vma_anon_prepare(v);
+	machine_unlock(c, &v->mm->ptl);
 }
 
 ATTR_NOINLINE void map_anon(struct fault *f, struct frame *page)

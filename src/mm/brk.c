@@ -1,6 +1,6 @@
 /*
- * brk. Returns the break that holds afterwards: on any refusal the old one, as the system call does. mmap_lock for writing; populates
- * without it.
+ * brk. Returns the break that holds afterwards: on any refusal the old one, as the system call does. mmap_lock for
+ * writing; populates without it.
  */
 #include "mm/vma_int.h"
 
@@ -11,7 +11,11 @@ static int heap_grow(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, s
 {
 	uint64_t pages = (end - start) >> PAGE_SHIFT;
 	struct vma want = {
-		.start = start, .end = end, .flags = HEAP_FLAGS | mm->def_flags, .pgoff = start >> PAGE_SHIFT, .mm = mm,
+		.start = start,
+		.end = end,
+		.flags = HEAP_FLAGS | mm->def_flags,
+		.pgoff = start >> PAGE_SHIFT,
+		.mm = mm,
 	};
 	struct vma *v;
 

@@ -1,5 +1,6 @@
 /*
- * What exec gives a new address space: the stack, the start of the heap, the top of the mmap area. And the growth of stacks afterwards.
+ * What exec gives a new address space: the stack, the start of the heap, the top of the mmap area. And the growth of
+ * stacks afterwards.
  *
  * No randomisation: addresses are those of Linux with it switched off (setarch -R), so that runs repeat.
  */
@@ -23,7 +24,8 @@ static vaddr_t top_of_mmap(uint64_t stack_rlimit)
 
 int mm_setup_exec(struct cpu *c, struct mm *mm, vaddr_t start_brk, vaddr_t stack_top, uint64_t stack_len)
 {
-	uint64_t len = ALIGN_UP(stack_len, PAGE_SIZE), flags = VM_READ | VM_WRITE | VM_MAY_MASK | VM_GROWSDOWN | VM_ACCOUNT | VM_STACK;
+	uint64_t len = ALIGN_UP(stack_len, PAGE_SIZE),
+		 flags = VM_READ | VM_WRITE | VM_MAY_MASK | VM_GROWSDOWN | VM_ACCOUNT | VM_STACK;
 	struct vma *v, *prev, *next;
 	int err = -ENOMEM;
 
@@ -64,8 +66,8 @@ static bool may_grow(struct mm *mm, const struct vma *v, vaddr_t addr)
 
 	if (addr < mm->q->knobs.mmap_min_addr || pages > v->pgoff)
 		return false;
-	if (below && (below->end > addr || (!(below->flags & VM_GROWSDOWN) && vma_accessible(below) &&
-					    addr - below->end < STACK_GUARD_GAP)))
+	if (below && (below->end > addr ||
+		      (!(below->flags & VM_GROWSDOWN) && vma_accessible(below) && addr - below->end < STACK_GUARD_GAP)))
 		return false;
 	if (v->end - addr > mm->stack_rlimit || !vm_may_expand(mm, v->flags, pages) ||
 	    !vm_lock_ok(mm, v->flags, pages << PAGE_SHIFT))

@@ -1,6 +1,6 @@
 /*
- * What an address space may have: RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK, and the promise of memory (overcommit). Limits of ~0 are none.
- * Programs have no privileges here. q->committed_pages is atomic; the rest is under mmap_lock.
+ * What an address space may have: RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK, and the promise of memory (overcommit).
+ * Limits of ~0 are none. Programs have no privileges here. q->committed_pages is atomic; the rest is under mmap_lock.
  */
 #include "mm/vma_int.h"
 
@@ -58,14 +58,15 @@ static uint64_t total_ram(const struct quire *q)
 }
 
 /*
- * Mode 2: the part of memory that may be promised, less what is kept for an administrator (8 MiB) and for the user's other programs (a
- * 32nd of this one, 128 MiB at most); both reserves are at most a 32nd of memory.
+ * Mode 2: the part of memory that may be promised, less what is kept for an administrator (8 MiB) and for the user's
+ * other programs (a 32nd of this one, 128 MiB at most); both reserves are at most a 32nd of memory.
  */
 static bool within_commit_limit(const struct mm *mm, uint64_t committed)
 {
 	uint64_t ram = total_ram(mm->q), cap = ram / 32;
 	uint64_t limit = ram * mm->q->knobs.overcommit_ratio / 100;
-	uint64_t reserve = MIN(cap, (8ULL << 20) >> PAGE_SHIFT) + MIN(mm->total_vm / 32, MIN(cap, (128ULL << 20) >> PAGE_SHIFT));
+	uint64_t reserve =
+		MIN(cap, (8ULL << 20) >> PAGE_SHIFT) + MIN(mm->total_vm / 32, MIN(cap, (128ULL << 20) >> PAGE_SHIFT));
 
 	return limit > reserve && committed < limit - reserve;
 }

@@ -1,10 +1,11 @@
 /*
  * madvise, and prctl(PR_SET_THP_DISABLE).
  *
- * A hole in the range makes the result -ENOMEM, but the advice is applied to what is mapped, below and above the hole; any other error
- * ends the call where it happens. Advice that changes an area's flags needs mmap_lock for writing, the rest takes it for reading.
- * MADV_COLD and MADV_PAGEOUT are -EINVAL until there is reclaim to act on them, MADV_COLLAPSE until there is khugepaged; KSM, page
- * poisoning, MADV_REMOVE and guard pages are not modelled (-EINVAL, as in a kernel built without them).
+ * A hole in the range makes the result -ENOMEM, but the advice is applied to what is mapped, below and above the hole;
+ * any other error ends the call where it happens. Advice that changes an area's flags needs mmap_lock for writing, the
+ * rest takes it for reading. MADV_COLD and MADV_PAGEOUT are -EINVAL until there is reclaim to act on them,
+ * MADV_COLLAPSE until there is khugepaged; KSM, page poisoning, MADV_REMOVE and guard pages are not modelled (-EINVAL,
+ * as in a kernel built without them).
  */
 #include "mm/vma_int.h"
 

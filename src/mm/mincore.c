@@ -1,5 +1,6 @@
 /*
- * mincore: which pages are in memory. Mapped pages are; for the rest of a file mapping the page cache is asked. mmap_lock for reading.
+ * mincore: which pages are in memory. Mapped pages are; for the rest of a file mapping the page cache is asked.
+ * mmap_lock for reading.
  */
 #include "mm/vma_int.h"
 

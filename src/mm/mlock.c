@@ -1,9 +1,9 @@
 /*
  * mlock, mlock2 (on_fault), munlock, mlockall, munlockall.
  *
- * The areas are marked under the write lock, area by area from below (a hole is -ENOMEM after the first part was done), then pages are
- * brought in without it. Running out of memory there is -EAGAIN, pages that cannot be had at all (PROT_NONE) are -ENOMEM; the areas
- * stay locked either way, as POSIX and Linux have it.
+ * The areas are marked under the write lock, area by area from below (a hole is -ENOMEM after the first part was done),
+ * then pages are brought in without it. Running out of memory there is -EAGAIN, pages that cannot be had at all
+ * (PROT_NONE) are -ENOMEM; the areas stay locked either way, as POSIX and Linux have it.
  */
 #include "mm/vma_int.h"
 
@@ -110,7 +110,10 @@ static uint64_t lock_flags(unsigned flags)
 	return VM_LOCKED | (flags & UAPI_MCL_ONFAULT ? VM_LOCKONFAULT : 0);
 }
 
-/* Future mappings by def_flags, present ones area by area; those for which memory runs out stay as they are. flags 0: unlock. */
+/*
+ * Future mappings by def_flags, present ones area by area; those for which memory runs out stay as they are. flags 0:
+ * unlock.
+ */
 static void lock_all(struct cpu *c, struct mm *mm, unsigned flags)
 {
 	uint64_t lock = flags & UAPI_MCL_CURRENT ? lock_flags(flags) : 0;

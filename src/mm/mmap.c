@@ -1,7 +1,7 @@
 /*
- * mmap. Arguments are checked and the place is found first; then everything that can fail is done (limits, promise, objects); only
- * then is what a fixed mapping replaces taken away. An error therefore leaves the address space as it was.
- * Takes mmap_lock for writing; populates without it.
+ * mmap. Arguments are checked and the place is found first; then everything that can fail is done (limits, promise,
+ * objects); only then is what a fixed mapping replaces taken away. An error therefore leaves the address space as it
+ * was. Takes mmap_lock for writing; populates without it.
  *
  * Not modelled: hugetlb (MAP_HUGETLB fails as with an empty pool), protection keys, sealing, MAP_SYNC, MAP_DROPPABLE.
  */
@@ -9,10 +9,11 @@
 
 #include "base/assert.h"
 
-#define LEGACY_FLAGS                                                                               \
-	(UAPI_MAP_SHARED | UAPI_MAP_PRIVATE | UAPI_MAP_FIXED | UAPI_MAP_ANONYMOUS | UAPI_MAP_DENYWRITE | UAPI_MAP_EXECUTABLE | \
-	 UAPI_MAP_UNINITIALIZED | UAPI_MAP_GROWSDOWN | UAPI_MAP_LOCKED | UAPI_MAP_NORESERVE | UAPI_MAP_POPULATE |      \
-	 UAPI_MAP_NONBLOCK | UAPI_MAP_STACK | UAPI_MAP_HUGETLB | UAPI_MAP_32BIT | UAPI_MAP_ABOVE4G)
+#define LEGACY_FLAGS                                                                                                   \
+	(UAPI_MAP_SHARED | UAPI_MAP_PRIVATE | UAPI_MAP_FIXED | UAPI_MAP_ANONYMOUS | UAPI_MAP_DENYWRITE |               \
+	 UAPI_MAP_EXECUTABLE | UAPI_MAP_UNINITIALIZED | UAPI_MAP_GROWSDOWN | UAPI_MAP_LOCKED | UAPI_MAP_NORESERVE |    \
+	 UAPI_MAP_POPULATE | UAPI_MAP_NONBLOCK | UAPI_MAP_STACK | UAPI_MAP_HUGETLB | UAPI_MAP_32BIT |                  \
+	 UAPI_MAP_ABOVE4G)
 
 #define FILE_BYTES_MAX ((1ULL << 63) - 1)
 
@@ -162,12 +163,14 @@ static int mmap_make_object(struct cpu *c, struct mm *mm, struct mmap_req *r)
 }
 
 /*
- * The range is free and paid for: make it an area, merged where possible. `own`, if not NULL, is used or freed. -ENOMEM only
- * without it, and then nothing has changed.
+ * The range is free and paid for: make it an area, merged where possible. `own`, if not NULL, is used or freed. -ENOMEM
+ * only without it, and then nothing has changed.
  */
 static int mmap_install(struct cpu *c, struct mm *mm, const struct mmap_req *r, struct vma *own)
 {
-	struct vma want = { .start = r->start, .end = r->end, .flags = r->vm_flags, .pgoff = r->pgoff, .file = r->file, .mm = mm };
+	struct vma want = {
+		.start = r->start, .end = r->end, .flags = r->vm_flags, .pgoff = r->pgoff, .file = r->file, .mm = mm
+	};
 	struct vma *prev, *next = vma_find_prev(c, mm, r->start, &prev);
 
 	if (vma_merge_new(c, prev, next, &want)) {
@@ -240,7 +243,12 @@ int64_t mm_mmap(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len, unsign
 {
 	enum machine_path outer = machine_work(c, PATH_MMAP, 1);
 	struct mmap_req r = {
-		.addr = addr, .len = len, .prot = prot, .flags = flags, .file = file, .pgoff = offset >> PAGE_SHIFT,
+		.addr = addr,
+		.len = len,
+		.prot = prot,
+		.flags = flags,
+		.file = file,
+		.pgoff = offset >> PAGE_SHIFT,
 	};
 	int err = offset & ~PAGE_MASK ? -EINVAL : mmap_decode(mm, &r);
 
@@ -253,7 +261,8 @@ int64_t mm_mmap(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len, unsign
 		if (r.own)
 			file_put(c, r.own); /* the area has its own reference; without one this ends the object */
 	}
-	if (!err && ((r.vm_flags & VM_LOCKED) || (r.flags & (UAPI_MAP_POPULATE | UAPI_MAP_NONBLOCK)) == UAPI_MAP_POPULATE))
+	if (!err &&
+	    ((r.vm_flags & VM_LOCKED) || (r.flags & (UAPI_MAP_POPULATE | UAPI_MAP_NONBLOCK)) == UAPI_MAP_POPULATE))
 		(void)populate_range(c, mm, r.start, r.end, POPULATE_MAP);
 	machine_path(c, outer);
 	return err ? err : (int64_t)r.start;

@@ -1,6 +1,6 @@
 /*
- * mprotect. Works area by area from below; an error (hole: -ENOMEM, no such right: -EACCES, limits and memory: -ENOMEM) leaves what
- * was done before it, as on Linux. mmap_lock for writing.
+ * mprotect. Works area by area from below; an error (hole: -ENOMEM, no such right: -EACCES, limits and memory: -ENOMEM)
+ * leaves what was done before it, as on Linux. mmap_lock for writing.
  */
 #include "mm/vma_int.h"
 
@@ -8,7 +8,7 @@
 
 struct mprotect_run {
 	struct mmu_gather *g;
-	uint64_t rights;     /* VM_READ, ... */
+	uint64_t rights; /* VM_READ, ... */
 };
 
 /* Private memory that becomes writable is promised; anonymous memory that was never written gives the promise back. */
@@ -34,8 +34,8 @@ static int change_promise(struct mm *mm, const struct vma *v, uint64_t pages, ui
 }
 
 /* [start, end) of v gets the flags. *ret: the area that covers the range afterwards. */
-static int protect_area(struct cpu *c, struct mm *mm, struct mprotect_run *run, struct vma *v, vaddr_t start, vaddr_t end,
-			uint64_t flags, struct vma **ret)
+static int protect_area(struct cpu *c, struct mm *mm, struct mprotect_run *run, struct vma *v, vaddr_t start,
+			vaddr_t end, uint64_t flags, struct vma **ret)
 {
 	uint64_t old = v->flags, pages = (end - start) >> PAGE_SHIFT, charged;
 	int err;
@@ -63,7 +63,8 @@ static int protect_area(struct cpu *c, struct mm *mm, struct mprotect_run *run, 
 }
 
 /* Areas from v on. tables: inside a gather. */
-static int protect_areas(struct cpu *c, struct mm *mm, struct mprotect_run *run, struct vma *v, vaddr_t start, vaddr_t end)
+static int protect_areas(struct cpu *c, struct mm *mm, struct mprotect_run *run, struct vma *v, vaddr_t start,
+			 vaddr_t end)
 {
 	uint64_t flags;
 	vaddr_t stop;
@@ -88,7 +89,8 @@ static int protect_areas(struct cpu *c, struct mm *mm, struct mprotect_run *run,
 }
 
 /* Lock held. grows: PROT_GROWSDOWN: from the beginning of a stack that the range lies in. */
-static int mprotect_locked(struct cpu *c, struct mm *mm, struct mprotect_run *run, vaddr_t start, vaddr_t end, unsigned grows)
+static int mprotect_locked(struct cpu *c, struct mm *mm, struct mprotect_run *run, vaddr_t start, vaddr_t end,
+			   unsigned grows)
 {
 	struct vma *v = vma_find(c, mm, start);
 	int err;

@@ -1,11 +1,10 @@
 /*
  * mremap: shrink, grow in place, move, duplicate shared memory (old length 0), MREMAP_DONTUNMAP.
  *
- * What can be refused is refused before the destination of MREMAP_FIXED is unmapped, and arguments are judged before areas, as in Linux
- * since 6.17 (it unmapped first before).
- * A source that spans several areas is refused (-EFAULT), as Linux did before 6.17. If page tables run out in the middle of a
- * move, what was moved is moved back and the new area is unmapped again.
- * mmap_lock for writing.
+ * What can be refused is refused before the destination of MREMAP_FIXED is unmapped, and arguments are judged before
+ * areas, as in Linux since 6.17 (it unmapped first before). A source that spans several areas is refused (-EFAULT), as
+ * Linux did before 6.17. If page tables run out in the middle of a move, what was moved is moved back and the new area
+ * is unmapped again. mmap_lock for writing.
  */
 #include "mm/vma_int.h"
 
@@ -86,8 +85,9 @@ static struct vma *make_destination(struct cpu *c, struct mm *mm, const struct v
 	want.end = r->new_addr + r->new_len;
 	want.pgoff += (r->old - src->start) >> PAGE_SHIFT;
 	want.apart = false;
+	/* Nothing there yet that would have to be found at the old offset: at the new place's own it may merge. */
 	if (vma_is_anon(src) && !src->anon_touched)
-		want.pgoff = r->new_addr >> PAGE_SHIFT; /* nothing there yet to be found at the old offset: may merge at the new place */
+		want.pgoff = r->new_addr >> PAGE_SHIFT;
 	next = vma_find_prev(c, mm, want.start, &prev);
 	dst = vma_merge_new(c, prev, next, &want);
 	if (!dst) {
@@ -301,7 +301,11 @@ int64_t mm_mremap(struct cpu *c, struct mm *mm, vaddr_t old, uint64_t old_len, u
 	enum machine_path outer = machine_work(c, PATH_MREMAP, 1);
 	uint64_t asked = ALIGN_UP(old_len, PAGE_SIZE);
 	struct mremap_req r = {
-		.old = old, .old_len = asked, .new_len = ALIGN_UP(new_len, PAGE_SIZE), .flags = flags, .new_addr = new_addr,
+		.old = old,
+		.old_len = asked,
+		.new_len = ALIGN_UP(new_len, PAGE_SIZE),
+		.flags = flags,
+		.new_addr = new_addr,
 	};
 	int64_t ret = -EINVAL;
 

@@ -1,9 +1,9 @@
 /*
  * munmap, and unmapping for those that replace a mapping (mmap with MAP_FIXED, mremap, brk).
  *
- * An area that is partly unmapped is trimmed in place; only a hole in its middle needs a new area, and that is allocated before anything
- * changes: -ENOMEM leaves the address space as it was. (Linux may leave an area split.)
- * Areas leave the tree under the write lock; pages are removed under the read lock where nobody can grow into the range.
+ * An area that is partly unmapped is trimmed in place; only a hole in its middle needs a new area, and that is
+ * allocated before anything changes: -ENOMEM leaves the address space as it was. (Linux may leave an area split.) Areas
+ * leave the tree under the write lock; pages are removed under the read lock where nobody can grow into the range.
  */
 #include "mm/vma_int.h"
 

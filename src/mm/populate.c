@@ -1,8 +1,8 @@
 /*
  * Bringing pages in ahead of use: MAP_POPULATE, mlock, MADV_POPULATE_*. What an access would do, without the exception.
  *
- * mmap_lock is taken for reading, one area at a time. A page is looked up first, so that what is there is not faulted again, and looked
- * up again after the fault; a fault that says 'retry' more than a few times is an error of ours.
+ * mmap_lock is taken for reading, one area at a time. A page is looked up first, so that what is there is not faulted
+ * again, and looked up again after the fault; a fault that says 'retry' more than a few times is an error of ours.
  */
 #include "mm/vma_int.h"
 
@@ -37,7 +37,10 @@ static int populate_access(const struct vma *v, enum populate_mode mode, unsigne
 	}
 	if (!vma_accessible(v))
 		return -EFAULT;
-	/* Private writable memory is written to, so that no copy on write is left for later; shared memory is not dirtied. */
+	/*
+	 * Private writable memory is written to, so that no copy on write is left for later; shared memory is not
+	 * dirtied.
+	 */
 	if ((v->flags & (VM_WRITE | VM_SHARED)) == VM_WRITE || !(v->flags & (VM_READ | VM_EXEC)))
 		*ret_err = ACCESS_WRITE;
 	else
@@ -93,5 +96,6 @@ int populate_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, enu
 
 int mm_populate(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, bool write)
 {
-	return populate_range(c, mm, start & PAGE_MASK, ALIGN_UP(end, PAGE_SIZE), write ? POPULATE_WRITE : POPULATE_READ);
+	return populate_range(c, mm, start & PAGE_MASK, ALIGN_UP(end, PAGE_SIZE),
+			      write ? POPULATE_WRITE : POPULATE_READ);
 }

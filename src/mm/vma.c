@@ -1,9 +1,10 @@
 /*
- * The tree of areas: an AVL tree ordered by address, augmented with the largest gap below any area of a subtree (V1, V4).
+ * The tree of areas: an AVL tree ordered by address, augmented with the largest gap below any area of a subtree (V1,
+ * V4).
  *
- * Each node keeps its own gap (to the area before it, less the guard below a stack), so that recomputing the augmentation looks
- * at a node and its children only. A change climbs until a node's height and subtree_gap come out as they were.
- * Locks: mmap_lock, for writing wherever something changes. Nothing here can fail.
+ * Each node keeps its own gap (to the area before it, less the guard below a stack), so that recomputing the
+ * augmentation looks at a node and its children only. A change climbs until a node's height and subtree_gap come out as
+ * they were. Locks: mmap_lock, for writing wherever something changes. Nothing here can fail.
  */
 #include "mm/vma_int.h"
 

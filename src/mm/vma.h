@@ -3,13 +3,13 @@
  *
  * Invariants
  *  V1 Areas do not overlap, start < end, both page-aligned; the tree is ordered by start.
- *  V2 Two neighbours that could merge (same flags, same file with continuing offsets, ...) are merged, unless the upper one has
- *     `apart` set.
- *  V3 mm->total_vm is the sum of the areas' pages; mm->locked_vm that of VM_LOCKED ones; mm->map_count the number of areas;
- *     data_vm and stack_vm those of the areas that count as such.
+ *  V2 Two neighbours that could merge (same flags, same file with continuing offsets, ...) are merged, unless the upper
+ *     one has `apart` set.
+ *  V3 mm->total_vm is the sum of the areas' pages; mm->locked_vm that of VM_LOCKED ones; mm->map_count the number of
+ *     areas; data_vm and stack_vm those of the areas that count as such.
  *  V4 The tree is an AVL tree; gap and subtree_gap are what they say.
- * Guarded by mm->mmap_lock: read to look, write to change. One exception: vma_for_fault grows a stack downwards under the read
- * lock, with mm->ptl held against other growth.
+ * Guarded by mm->mmap_lock: read to look, write to change. One exception: vma_for_fault grows a stack downwards under
+ * the read lock, with mm->ptl held against other growth.
  */
 #ifndef QUIRE_MM_VMA_H
 #define QUIRE_MM_VMA_H
@@ -61,9 +61,11 @@ struct vma {
 	struct mm *mm;
 	uint64_t anon_id;  /* which anon_vma; 0 none */
 	int32_t height;    /* of the subtree; a leaf has 1 */
-	bool anon_touched; /* has had an anonymous page ('anon_vma' present in Linux): limits merging, decides about fork */
-	bool anon_forked;  /* ... and shares frames with a parent: does not merge with untouched areas */
-	bool apart;        /* could merge with the area before, but was made by what never merges (fork, stack growth, DONTUNMAP) */
+	/* has had an anonymous page ('anon_vma' present in Linux): limits merging, decides about fork */
+	bool anon_touched;
+	bool anon_forked; /* ... and is a copy made by fork: does not merge with untouched areas */
+	/* could merge with the area before, but was made by what never merges (fork, stack growth, DONTUNMAP) */
+	bool apart;
 	uint64_t reserved[3];
 };
 
@@ -77,23 +79,25 @@ struct vma *vma_next(const struct vma *v);
 struct vma *vma_prev(const struct vma *v);
 
 /*
- * The area is about to get its first anonymous page: give it an anon_id, a neighbour's where both could be one area but for
- * their access rights (so that a later mprotect can merge them). No effect when it has one. mmap_lock held. Never fails.
+ * The area is about to get its first anonymous page: give it an anon_id, a neighbour's where both could be one area but
+ * for their access rights (so that a later mprotect can merge them). No effect when it has one. mmap_lock held. Never
+ * fails.
  */
 void vma_anon_prepare(struct vma *v);
 
 /*
- * The area for a fault at addr: vma_find, stack growth included (for the kernel's accesses as well). NULL: no such area.
- * mmap_lock held for reading.
+ * The area for a fault at addr: vma_find, stack growth included (for the kernel's accesses as well). NULL: no such
+ * area. mmap_lock held for reading.
  */
 struct vma *vma_for_fault(struct cpu *c, struct mm *mm, vaddr_t addr, bool user);
 
 /* Free all areas of mm and give back what they committed (exit); page tables have been torn down. */
 void vma_free_all(struct cpu *c, struct mm *mm);
 /*
- * Copy the tree of `from` into the empty `to`, all but VM_DONTCOPY areas, and their accounting (total_vm, ... of `to` are set here).
- * Copies are not locked; touched ones get an anon_id of their own and keep anon_touched, except VM_WIPEONFORK ones, which start
- * untouched: nothing of them is to be copied. On -ENOMEM `to` is left empty. mmap_lock of both held for writing.
+ * Copy the tree of `from` into the empty `to`, all but VM_DONTCOPY areas, and their accounting (total_vm, ... of `to`
+ * are set here). Copies are not locked; touched ones get an anon_id of their own and keep anon_touched, except
+ * VM_WIPEONFORK ones, which start untouched: nothing of them is to be copied. On -ENOMEM `to` is left empty. mmap_lock
+ * of both held for writing.
  */
 int vma_dup_all(struct cpu *c, struct mm *to, struct mm *from);
 

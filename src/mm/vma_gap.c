@@ -1,10 +1,12 @@
 /*
- * Where a mapping goes (get_unmapped_area): top-down below mmap_base, keeping the guard below stacks free; bottom-up for MAP_32BIT and
- * when the top-down search finds nothing. Both searches are O(log n) through subtree_gap. mmap_lock held.
+ * Where a mapping goes (get_unmapped_area): top-down below mmap_base, keeping the guard below stacks free; bottom-up
+ * for MAP_32BIT and when the top-down search finds nothing. Both searches are O(log n) through subtree_gap. mmap_lock
+ * held.
  *
- * Alignment. Since 6.7 Linux places private anonymous mappings so that huge pages fit; since 6.13 (and in the stable series) only when
- * the length is a multiple of 2 MiB and no hint was given. quire.thp_align_mmap = true means that current behaviour, false
- * that before 6.7. Files are placed so that huge pages of the file would be aligned, as the common file systems have it since 5.18.
+ * Alignment. Since 6.7 Linux places private anonymous mappings so that huge pages fit; since 6.13 (and in the stable
+ * series) only when the length is a multiple of 2 MiB and no hint was given. quire.thp_align_mmap = true means that
+ * current behaviour, false that before 6.7. Files are placed so that huge pages of the file would be aligned, as the
+ * common file systems have it since 5.18.
  */
 #include "mm/vma_int.h"
 
@@ -174,7 +176,8 @@ static int64_t place_aligned(struct cpu *c, struct mm *mm, vaddr_t hint, uint64_
 	return r + (int64_t)(shift ? shift : PMD_SIZE);
 }
 
-static bool wants_alignment(const struct mm *mm, const struct mfile *file, vaddr_t addr, uint64_t len, unsigned map_flags)
+static bool wants_alignment(const struct mm *mm, const struct mfile *file, vaddr_t addr, uint64_t len,
+			    unsigned map_flags)
 {
 	if (map_flags & (UAPI_MAP_FIXED | UAPI_MAP_32BIT))
 		return false;
@@ -191,8 +194,8 @@ vaddr_t vma_round_hint(const struct mm *mm, vaddr_t addr)
 	return addr && addr < mm->q->knobs.mmap_min_addr ? ALIGN_UP(mm->q->knobs.mmap_min_addr, PAGE_SIZE) : addr;
 }
 
-int64_t vma_get_unmapped(struct cpu *c, struct mm *mm, const struct mfile *file, vaddr_t addr, uint64_t len, uint64_t pgoff,
-			 unsigned map_flags)
+int64_t vma_get_unmapped(struct cpu *c, struct mm *mm, const struct mfile *file, vaddr_t addr, uint64_t len,
+			 uint64_t pgoff, unsigned map_flags)
 {
 	int64_t r = 0;
 

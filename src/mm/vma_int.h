@@ -1,7 +1,7 @@
 /*
- * What the files of the address-space calls share and nobody else needs: vma.c, vma_merge.c, vma_gap.c, limits.c, mmap.c, munmap.c,
- * mprotect.c, mremap.c, madvise.c, brk.c, mlock.c, mincore.c, populate.c, exec_setup.c.
- * Unless said otherwise mmap_lock is held for writing.
+ * What the files of the address-space calls share and nobody else needs: vma.c, vma_merge.c, vma_gap.c, limits.c,
+ * mmap.c, munmap.c, mprotect.c, mremap.c, madvise.c, brk.c, mlock.c, mincore.c, populate.c, exec_setup.c. Unless said
+ * otherwise mmap_lock is held for writing.
  */
 #ifndef QUIRE_MM_VMA_INT_H
 #define QUIRE_MM_VMA_INT_H
@@ -71,16 +71,20 @@ struct vma *vma_lookup(struct cpu *c, struct mm *mm, vaddr_t addr);
 void vma_touch(struct cpu *c, const struct vma *v, enum touch_kind kind);
 
 /* ---- vma_merge.c ---- */
-/* Could a and b, where b begins at a's end, be one area? Anonymous memory of both: equal, or one of them untouched and unforked. */
+/*
+ * Could a and b, where b begins at a's end, be one area? Anonymous memory of both: equal, or one of them untouched and
+ * unforked.
+ */
 bool vma_can_merge(const struct vma *a, const struct vma *b);
 /*
- * Make the free range that `want` describes (range, flags, pgoff, file, anon_*) part of its neighbours where they allow.
- * Returns the area that now covers it, or NULL: an area of its own is needed. Allocates nothing, takes no reference.
+ * Make the free range that `want` describes (range, flags, pgoff, file, anon_*) part of its neighbours where they
+ * allow. Returns the area that now covers it, or NULL: an area of its own is needed. Allocates nothing, takes no
+ * reference.
  */
 struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, const struct vma *want);
 /*
- * Give [start, end) of v other flags: splits and merges as needed. *ret: the area that now covers the range (v itself may be
- * gone). 0, or -ENOMEM with nothing changed. No accounting but map_count.
+ * Give [start, end) of v other flags: splits and merges as needed. *ret: the area that now covers the range (v itself
+ * may be gone). 0, or -ENOMEM with nothing changed. No accounting but map_count.
  */
 int vma_modify(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, uint64_t flags, struct vma **ret);
 /* Set `apart` on v and on the area after it where they could merge downwards now and are not going to. */
@@ -88,17 +92,17 @@ void vma_mark_apart(struct vma *v);
 
 /* ---- vma_gap.c ---- */
 /*
- * Where a mapping of len bytes (page-aligned, not 0) goes: addr with MAP_FIXED, else the hint if it is free, else a gap.
- * The address, or -ENOMEM, -EINVAL, -EPERM. mmap_lock held.
+ * Where a mapping of len bytes (page-aligned, not 0) goes: addr with MAP_FIXED, else the hint if it is free, else a
+ * gap. The address, or -ENOMEM, -EINVAL, -EPERM. mmap_lock held.
  */
-int64_t vma_get_unmapped(struct cpu *c, struct mm *mm, const struct mfile *file, vaddr_t addr, uint64_t len, uint64_t pgoff,
-			 unsigned map_flags);
+int64_t vma_get_unmapped(struct cpu *c, struct mm *mm, const struct mfile *file, vaddr_t addr, uint64_t len,
+			 uint64_t pgoff, unsigned map_flags);
 /* Round a hint as mmap does: to a page, and up to mmap_min_addr unless 0. */
 vaddr_t vma_round_hint(const struct mm *mm, vaddr_t addr);
 
 /* ---- limits.c ---- */
 bool vm_may_expand(const struct mm *mm, uint64_t flags, uint64_t pages); /* RLIMIT_AS, RLIMIT_DATA */
-bool vm_lock_ok(const struct mm *mm, uint64_t flags, uint64_t bytes);    /* RLIMIT_MEMLOCK */
+bool vm_lock_ok(const struct mm *mm, uint64_t flags, uint64_t bytes); /* RLIMIT_MEMLOCK */
 /* Does a mapping with these flags promise memory? */
 bool vm_accountable(uint64_t flags);
 /* Promise pages, by the rules of vm.overcommit_memory. 0 or -ENOMEM. */
@@ -109,8 +113,9 @@ void vm_account(struct mm *mm, uint64_t flags, int64_t pages);
 
 /* ---- munmap.c ---- */
 /*
- * Unmapping in three strokes, so that whoever replaces a mapping can look at everything that may fail before the first change:
- * unmap_plan allocates and counts, unmap_detach takes the range out of the tree, unmap_finish removes the pages.
+ * Unmapping in three strokes, so that whoever replaces a mapping can look at everything that may fail before the first
+ * change: unmap_plan allocates and counts, unmap_detach takes the range out of the tree, unmap_finish removes the
+ * pages.
  *
  *        start                 end
  *   [ first   |head] [whole] [tail|  last  ]      head and tail: descriptions of the parts that go, not in any tree
@@ -119,10 +124,10 @@ void vm_account(struct mm *mm, uint64_t flags, int64_t pages);
 struct unmap_plan {
 	struct mm *mm;
 	vaddr_t start, end;
-	struct vma *first;   /* first area in the range; NULL: nothing is mapped there */
-	struct vma *spare;   /* becomes the part above a hole */
-	uint64_t pages;      /* mapped in the range */
-	uint64_t accounted;  /* ... of which promised (VM_ACCOUNT); giving them back is up to the caller */
+	struct vma *first; /* first area in the range; NULL: nothing is mapped there */
+	struct vma *spare; /* becomes the part above a hole */
+	uint64_t pages; /* mapped in the range */
+	uint64_t accounted; /* ... of which promised (VM_ACCOUNT); giving them back is up to the caller */
 	struct vma head, tail; /* start == end: none */
 	struct vma *whole, *whole_last; /* chained by ->right */
 	vaddr_t floor, ceiling;
@@ -143,9 +148,9 @@ bool mm_can_lock(const struct mm *mm); /* -EPERM if not */
 
 /* ---- populate.c ---- */
 enum populate_mode {
-	POPULATE_MAP,   /* mmap, brk, mremap, mlockall: holes and errors are skipped */
-	POPULATE_LOCK,  /* mlock: the first error ends it */
-	POPULATE_READ,  /* MADV_POPULATE_READ */
+	POPULATE_MAP, /* mmap, brk, mremap, mlockall: holes and errors are skipped */
+	POPULATE_LOCK, /* mlock: the first error ends it */
+	POPULATE_READ, /* MADV_POPULATE_READ */
 	POPULATE_WRITE, /* MADV_POPULATE_WRITE */
 };
 /* mmap_lock not held. 0, -ENOMEM (hole, or out of memory), -EINVAL (no such right; READ and WRITE), -EFAULT. */

@@ -1,9 +1,10 @@
 /*
  * Merging and splitting of areas (invariant V2), by the rules of Linux 6.16 and later.
  *
- * Two neighbours can be one area when their flags, their file and their offsets agree (anonymous memory has offsets too: the
- * page number where it was made, which stays when it is moved) and when their anonymous pages can be found through one
- * anon_id: it is the same, or one of them has no anonymous page yet and the other was not copied by fork (anon_forked).
+ * Two neighbours can be one area when their flags, their file and their offsets agree (anonymous memory has offsets
+ * too: the page number where it was made, which stays when it is moved) and when their anonymous pages can be found
+ * through one anon_id: it is the same, or one of them has no anonymous page yet and the other was not copied by fork
+ * (anon_forked).
  *
  *      prev       want       next
  *   [ A A A A ][ a a a a ][ A A A A ]   becomes   [ A A A A A A A A A A A A ]   both: prev stays, next goes
@@ -86,7 +87,10 @@ struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, con
 	struct merge_sides s;
 	vaddr_t end;
 
-	/* What was forked is an obstacle on the neighbour's side only: pages that mremap brings along leave their old area. */
+	/*
+	 * What was forked is an obstacle on the neighbour's side only: pages that mremap brings along leave their old
+	 * area.
+	 */
 	fresh.anon_forked = false;
 	s = merge_sides(prev, &fresh, next);
 	if (s.left) {
@@ -131,7 +135,10 @@ static void vma_split(struct cpu *c, struct vma *v, vaddr_t addr, struct vma *up
 	machine_path(c, outer);
 }
 
-/* Merge the range that `want` describes, now a part of v, with the neighbours that `s` names. Returns who covers it then. */
+/*
+ * Merge the range that `want` describes, now a part of v, with the neighbours that `s` names. Returns who covers it
+ * then.
+ */
 static struct vma *merge_part(struct cpu *c, struct vma *v, const struct vma *want, struct merge_sides s)
 {
 	struct vma *prev = vma_prev(v), *next = vma_next(v), *ret;

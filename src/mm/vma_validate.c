@@ -1,6 +1,6 @@
 /*
- * Checks of an address space's areas: V1 order, V2 merging, V3 counts, V4 balance and augmentation. Looks at everything, changes
- * nothing, charges nothing. What is wrong goes into q->err as text.
+ * Checks of an address space's areas: V1 order, V2 merging, V3 counts, V4 balance and augmentation. Looks at
+ * everything, changes nothing, charges nothing. What is wrong goes into q->err as text.
  */
 #include "mm/vma_int.h"
 
@@ -10,7 +10,7 @@ struct vma_check {
 	const struct mm *mm;
 	const struct vma *prev; /* area before the one being looked at, in address order */
 	uint64_t count, total, locked, data, stack;
-	const char *what;       /* first thing wrong, NULL: nothing */
+	const char *what; /* first thing wrong, NULL: nothing */
 	vaddr_t where;
 };
 

@@ -70,14 +70,14 @@ static void lookups_are_charged_by_node(void **state)
 }
 
 /* Breaks a field, expects the validator to notice, and repairs it. */
-#define notices(w, field, value)                                                                   \
-	do {                                                                                        \
-		__typeof__(field) was_ = (field);                                                   \
-                                                                                                    \
-		(field) = (value);                                                                  \
-		assert_int_equal(vma_validate((w)->mm), -EINVAL);                                   \
-		(field) = was_;                                                                     \
-		assert_int_equal(vma_validate((w)->mm), 0);                                         \
+#define notices(w, field, value)                                                                                       \
+	do {                                                                                                           \
+		__typeof__(field) was_ = (field);                                                                      \
+                                                                                                                       \
+		(field) = (value);                                                                                     \
+		assert_int_equal(vma_validate((w)->mm), -EINVAL);                                                      \
+		(field) = was_;                                                                                        \
+		assert_int_equal(vma_validate((w)->mm), 0);                                                            \
 	} while (0)
 
 static void validator_notices(void **state)
@@ -176,7 +176,8 @@ static void mprotect_splits_and_merges(void **state)
 	map(&w, WIN, 8, RW, FIXED);
 	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 2 * PG, 2 * PG, RO), 0); /* middle */
 	assert_areas(&w, "0-2rw 2-4r 4-8rw");
-	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 4 * PG, PG, RO), 0); /* first page of an area joins the left one */
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 4 * PG, PG, RO),
+			 0); /* first page of an area joins the left one */
 	assert_areas(&w, "0-2rw 2-5r 5-8rw");
 	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + PG, PG, RO), 0); /* last page joins the right one */
 	assert_areas(&w, "0-1rw 1-5r 5-8rw");
@@ -415,13 +416,13 @@ static void oracle_compare(struct world *w, struct oracle *o, unsigned step, con
 
 		if (i >= n || v->start != WIN + start[i] * PG || v->end != WIN + end[i] * PG)
 			fail_msg("QUIRE_SEED=%llu step %u %s: area %u is %llu-%llu, expected %u-%u",
-				 (unsigned long long)o->seed, step, what, i,
-				 (unsigned long long)(v->start - WIN) >> 12, (unsigned long long)(v->end - WIN) >> 12,
-				 i < n ? start[i] : 0, i < n ? end[i] : 0);
+				 (unsigned long long)o->seed, step, what, i, (unsigned long long)(v->start - WIN) >> 12,
+				 (unsigned long long)(v->end - WIN) >> 12, i < n ? start[i] : 0, i < n ? end[i] : 0);
 		r = &o->p[start[i]];
-		if (v->flags != r->flags || v->file != r->file || v->pgoff != r->pgoff || v->anon_touched != r->touched ||
-		    v->anon_id != r->anon_id)
-			fail_msg("QUIRE_SEED=%llu step %u %s: area %u differs in kind", (unsigned long long)o->seed, step, what, i);
+		if (v->flags != r->flags || v->file != r->file || v->pgoff != r->pgoff ||
+		    v->anon_touched != r->touched || v->anon_id != r->anon_id)
+			fail_msg("QUIRE_SEED=%llu step %u %s: area %u differs in kind", (unsigned long long)o->seed,
+				 step, what, i);
 	}
 	assert_int_equal(i, n);
 }
@@ -429,8 +430,9 @@ static void oracle_compare(struct world *w, struct oracle *o, unsigned step, con
 static void oracle_map(struct oracle *o, unsigned at, unsigned n, uint64_t flags, const struct mfile *f, uint64_t off)
 {
 	for (unsigned i = 0; i < n; i++)
-		o->p[at + i] = (struct page_rec){ .mapped = true, .flags = flags, .file = f,
-						  .pgoff = f ? off + i : (WIN >> 12) + at + i };
+		o->p[at + i] = (struct page_rec){
+			.mapped = true, .flags = flags, .file = f, .pgoff = f ? off + i : (WIN >> 12) + at + i
+		};
 }
 
 static uint64_t oracle_flags(unsigned prot)
@@ -509,7 +511,8 @@ static bool one_area(struct world *w, vaddr_t from, vaddr_t to)
 static const char *random_step(struct world *w, struct oracle *o, struct rng *r, struct mfile *f)
 {
 	static const unsigned prots[] = { 0, RO, RW, RW | UAPI_PROT_EXEC };
-	static const int advices[] = { UAPI_MADV_SEQUENTIAL, UAPI_MADV_NORMAL, UAPI_MADV_NOHUGEPAGE, UAPI_MADV_DONTNEED };
+	static const int advices[] = { UAPI_MADV_SEQUENTIAL, UAPI_MADV_NORMAL, UAPI_MADV_NOHUGEPAGE,
+				       UAPI_MADV_DONTNEED };
 	unsigned at = (unsigned)rng_below(r, NPAGES), n = 1 + (unsigned)rng_below(r, MIN(16U, NPAGES - at));
 	unsigned prot = prots[rng_below(r, 4)], to;
 	vaddr_t va = WIN + at * PG;
@@ -523,7 +526,8 @@ static const char *random_step(struct world *w, struct oracle *o, struct rng *r,
 		oracle_map(o, at, n, oracle_flags(prot), NULL, 0);
 		return "mmap";
 	case 3:
-		assert_int_equal(mm_mmap(w->c, w->mm, va, n * PG, prot, UAPI_MAP_PRIVATE | UAPI_MAP_FIXED, f, at * PG), va);
+		assert_int_equal(mm_mmap(w->c, w->mm, va, n * PG, prot, UAPI_MAP_PRIVATE | UAPI_MAP_FIXED, f, at * PG),
+				 va);
 		oracle_map(o, at, n, oracle_flags(prot), f, at);
 		return "mmap of a file";
 	case 4:
@@ -543,7 +547,8 @@ static const char *random_step(struct world *w, struct oracle *o, struct rng *r,
 		to = (unsigned)rng_below(r, NPAGES - n + 1);
 		if ((to < at + n && at < to + n) || !one_area(w, va, va + n * PG))
 			return "nothing";
-		assert_int_equal(mm_mremap(w->c, w->mm, va, n * PG, n * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, WIN + to * PG),
+		assert_int_equal(mm_mremap(w->c, w->mm, va, n * PG, n * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED,
+					   WIN + to * PG),
 				 WIN + to * PG);
 		oracle_move(o, at, to, n);
 		return "mremap";
@@ -584,22 +589,14 @@ static void random_calls_against_pages(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tree_stays_balanced),
-		cmocka_unit_test(find_gives_the_area_or_the_next),
-		cmocka_unit_test(lookups_are_charged_by_node),
-		cmocka_unit_test(validator_notices),
-		cmocka_unit_test(neighbours_merge_on_mmap),
-		cmocka_unit_test(different_anon_ids_do_not_merge),
-		cmocka_unit_test(neighbour_lends_its_anon_id),
-		cmocka_unit_test(mprotect_splits_and_merges),
-		cmocka_unit_test(munmap_trims_and_punches),
-		cmocka_unit_test(files_merge_by_offset),
-		cmocka_unit_test(fork_leaves_areas_apart),
-		cmocka_unit_test(topdown_finds_the_highest_gap),
-		cmocka_unit_test(stack_guard_stays_free),
-		cmocka_unit_test(large_maps_are_aligned),
-		cmocka_unit_test(bottomup_and_low_addresses),
-		cmocka_unit_test(random_calls_against_pages),
+		cmocka_unit_test(tree_stays_balanced),	       cmocka_unit_test(find_gives_the_area_or_the_next),
+		cmocka_unit_test(lookups_are_charged_by_node), cmocka_unit_test(validator_notices),
+		cmocka_unit_test(neighbours_merge_on_mmap),    cmocka_unit_test(different_anon_ids_do_not_merge),
+		cmocka_unit_test(neighbour_lends_its_anon_id), cmocka_unit_test(mprotect_splits_and_merges),
+		cmocka_unit_test(munmap_trims_and_punches),    cmocka_unit_test(files_merge_by_offset),
+		cmocka_unit_test(fork_leaves_areas_apart),     cmocka_unit_test(topdown_finds_the_highest_gap),
+		cmocka_unit_test(stack_guard_stays_free),      cmocka_unit_test(large_maps_are_aligned),
+		cmocka_unit_test(bottomup_and_low_addresses),  cmocka_unit_test(random_calls_against_pages),
 	};
 
 	return test_run(tests);

@@ -1,4 +1,7 @@
-/* What the tests of areas and address-space calls share: a booted engine on the null machine with one address space, and its areas. */
+/*
+ * What the tests of areas and address-space calls share: a booted engine on the null machine with one address space,
+ * and its areas.
+ */
 #ifndef QUIRE_TESTS_VMA_TESTING_H
 #define QUIRE_TESTS_VMA_TESTING_H
 
@@ -92,8 +95,8 @@ static inline int poke(struct world *w, vaddr_t va, bool write)
 }
 
 /*
- * The areas within [from, to) as text, in pages from `from`: "0-4rw 6-8r" and so on; p/s only shown for shared ("s"), and in
- * brackets what else matters: L locked, D dontcopy, H hugepage, N nohugepage, Q sequential, R random.
+ * The areas within [from, to) as text, in pages from `from`: "0-4rw 6-8r" and so on; p/s only shown for shared ("s"),
+ * and in brackets what else matters: L locked, D dontcopy, H hugepage, N nohugepage, Q sequential, R random.
  */
 static inline const char *areas(struct world *w, vaddr_t from, vaddr_t to, char *buf, size_t len)
 {
@@ -101,9 +104,9 @@ static inline const char *areas(struct world *w, vaddr_t from, vaddr_t to, char 
 		uint64_t flag;
 		char letter;
 	} letters[] = {
-		{ VM_READ, 'r' }, { VM_WRITE, 'w' }, { VM_EXEC, 'x' }, { VM_SHARED, 's' }, { VM_LOCKED, 'L' },
-		{ VM_DONTCOPY, 'D' }, { VM_HUGEPAGE, 'H' }, { VM_NOHUGEPAGE, 'N' }, { VM_SEQ_READ, 'Q' },
-		{ VM_RAND_READ, 'R' }, { VM_WIPEONFORK, 'W' }, { VM_DONTDUMP, 'd' },
+		{ VM_READ, 'r' },     { VM_WRITE, 'w' },     { VM_EXEC, 'x' },	     { VM_SHARED, 's' },
+		{ VM_LOCKED, 'L' },   { VM_DONTCOPY, 'D' },  { VM_HUGEPAGE, 'H' },   { VM_NOHUGEPAGE, 'N' },
+		{ VM_SEQ_READ, 'Q' }, { VM_RAND_READ, 'R' }, { VM_WIPEONFORK, 'W' }, { VM_DONTDUMP, 'd' },
 	};
 	size_t n = 0;
 
@@ -111,7 +114,8 @@ static inline const char *areas(struct world *w, vaddr_t from, vaddr_t to, char 
 	for (struct vma *v = vma_first(w->mm); v; v = vma_next(v)) {
 		if (v->end <= from || v->start >= to)
 			continue;
-		n += (size_t)snprintf(buf + n, len - n, "%s%lld-%lld", n ? " " : "", (long long)((int64_t)(v->start - from) >> 12),
+		n += (size_t)snprintf(buf + n, len - n, "%s%lld-%lld", n ? " " : "",
+				      (long long)((int64_t)(v->start - from) >> 12),
 				      (long long)((int64_t)(v->end - from) >> 12));
 		for (size_t i = 0; i < ARRAY_SIZE(letters); i++)
 			if ((v->flags & letters[i].flag) && n + 1 < len)
@@ -121,12 +125,12 @@ static inline const char *areas(struct world *w, vaddr_t from, vaddr_t to, char 
 	return buf;
 }
 
-#define assert_areas(w, want)                                                                      \
-	do {                                                                                        \
-		char buf_[4096];                                                                    \
-                                                                                                    \
-		world_check(w);                                                                     \
-		assert_string_equal(areas(w, WIN, WIN + 0x10000000ULL, buf_, sizeof(buf_)), want);   \
+#define assert_areas(w, want)                                                                                          \
+	do {                                                                                                           \
+		char buf_[4096];                                                                                       \
+                                                                                                                       \
+		world_check(w);                                                                                        \
+		assert_string_equal(areas(w, WIN, WIN + 0x10000000ULL, buf_, sizeof(buf_)), want);                     \
 	} while (0)
 
 #endif
