@@ -7,6 +7,7 @@
  *  A2 A block is aligned to its size and lies within [first_pfn, deferred_pfn).
  *  A3 No two free buddies of one order below MAX_ORDER exist: they would have been merged.
  *  A4 free_pages is the sum of the blocks and the deferred frames.
+ *  A5 A free block of a pageblock or more is on the list of its pageblocks' type.
  * A pageblock (2 MiB) has a migrate type: freed blocks go to that type's lists, so that movable and unmovable frames
  * do not mix. A type that has run out steals from another, the largest block first, since then the fewest pageblocks
  * become mixed. Deferred sections are movable blocks of the largest order that are written just in time.
@@ -193,10 +194,8 @@ struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum mi
 	struct frame *f = buddy_take(c, z, order, mt);
 
 	/* Deferred sections come before theft: they are the largest movable blocks there are. */
-	while (!f) {
-		bool scarce = mt == MIGRATE_MOVABLE || list_empty(&z->free_area[MAX_ORDER].list[MIGRATE_MOVABLE]);
-
-		if (!scarce || !memmap_materialise(c->q, z))
+	while (!f && list_empty(&z->free_area[MAX_ORDER].list[MIGRATE_MOVABLE])) {
+		if (!memmap_materialise(c->q, z))
 			break;
 		if (mt == MIGRATE_MOVABLE)
 			f = buddy_take(c, z, order, mt);

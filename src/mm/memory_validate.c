@@ -1,7 +1,7 @@
 /*
  * The whole-allocator check: walks every materialised frame of every zone, then every list, and compares. Charges
  * nothing and changes nothing. Costs time in proportion to the frames ever used. Invariants F1, F3, F5 (frame.h), A1
- * to A4 (buddy.c), B2 (memmap.c).
+ * to A5 (buddy.c), B2 (memmap.c).
  */
 #include "base/errno.h"
 #include "mm/alloc_int.h"
@@ -45,6 +45,9 @@ static int check_free(struct quire *q, const struct zone *z, uint64_t p, unsigne
 		return invalid(q, z, "a free block is misaligned or sticks out (A2)", p);
 	if (f->refcount)
 		return invalid(q, z, "a free frame has references (F1)", p);
+	for (uint64_t b = p; order >= PAGEBLOCK_ORDER && b < p + (1ULL << order); b += PAGEBLOCK_FRAMES)
+		if (*pageblock_of(z, b) != frame_mt(f))
+			return invalid(q, z, "a free pageblock is on the list of another type (A5)", b);
 	if (mergeable(q, z, p, order))
 		return invalid(q, z, "two free buddies were not merged (A3)", p);
 	for (uint64_t i = 1; i < 1ULL << order; i++)

@@ -36,17 +36,6 @@ static inline void check_valid(struct booted *b)
 		fail_msg("%s", b->q->err);
 }
 
-/* Everything has been given back: shutdown, then the memory map is as it was found. */
-static inline void shut_down(struct booted *b)
-{
-	check_valid(b);
-	assert_int_equal(quire_shutdown(b->q), 0);
-	for (uint64_t p = 0; p < b->m->max_pfn && p < 1 << 20; p++)
-		if (frame_of(b->m, pfn(p))->flags)
-			fail_msg("descriptor %lu left behind", (unsigned long)p);
-	null_destroy(b->m);
-}
-
 /* All per-CPU lists and magazines back to where they came from. */
 static inline void drain_all(struct booted *b)
 {
@@ -54,6 +43,25 @@ static inline void drain_all(struct booted *b)
 		slab_drain(b->m->cpus[i]);
 		pcp_drain(b->m->cpus[i]);
 	}
+}
+
+/* Everything has been given back, down to the last frame: shutdown, then the memory map is as it was found. */
+static inline void shut_down(struct booted *b)
+{
+	uint64_t managed = 0;
+
+	check_valid(b);
+	drain_all(b);
+	check_valid(b);
+	for (unsigned i = 0; i < b->m->nr_nodes; i++)
+		for (unsigned t = 0; t < NR_ZONES; t++)
+			managed += b->q->nodes[i].zones[t].managed;
+	assert_int_equal(memory_free_pages(b->q, NID_NONE), managed);
+	assert_int_equal(quire_shutdown(b->q), 0);
+	for (uint64_t p = 0; p < b->m->max_pfn && p < 1 << 20; p++)
+		if (frame_of(b->m, pfn(p))->flags)
+			fail_msg("descriptor %lu left behind", (unsigned long)p);
+	null_destroy(b->m);
 }
 
 static inline struct frame *take(struct cpu *c, unsigned order, unsigned gfp, int nid)

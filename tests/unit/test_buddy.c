@@ -455,6 +455,16 @@ static void test_injected_failures(void **state)
 
 /* ---- types ---- */
 
+static unsigned pageblocks_of_type(struct booted *b, enum migrate_type mt)
+{
+	const struct zone *z = zone_at(b, 0, ZONE_DMA32);
+	unsigned n = 0;
+
+	for (uint64_t p = ALIGN_UP(z->first_pfn, 512); p < z->deferred_pfn; p += 512)
+		n += z->pageblock_mt[(p - z->start_pfn) >> 9] == mt;
+	return n;
+}
+
 /*
  * The first unmovable frame takes a whole pageblock over; its neighbours then come from there, not from yet another
  * one.
@@ -463,21 +473,16 @@ static void test_types_keep_apart(void **state)
 {
 	struct frame *got[400];
 	struct booted b;
-	struct zone *z;
-	unsigned unmovable = 0;
 
 	(void)state;
 	boot_small(&b, 256);
-	z = zone_at(&b, 0, ZONE_DMA32);
 	for (unsigned i = 0; i < 400; i++)
 		got[i] = take(b.c, 0, i % 2 ? GFP_KERNEL : GFP_HIGHUSER_MOVABLE, NID_NONE);
 	for (unsigned i = 0; i < 400; i += 2)
 		for (unsigned j = 1; j < 400; j += 2)
 			assert_true(frame_pfn(b.m, got[i]).v >> PAGEBLOCK_ORDER !=
 				    frame_pfn(b.m, got[j]).v >> PAGEBLOCK_ORDER);
-	for (uint64_t p = z->start_pfn; p < z->end_pfn; p += 512)
-		unmovable += p >= z->first_pfn && p < z->deferred_pfn && z->pageblock_mt[p >> 9] == MIGRATE_UNMOVABLE;
-	assert_in_range(unmovable, 1, 2);
+	assert_in_range(pageblocks_of_type(&b, MIGRATE_UNMOVABLE), 1, 2);
 	for (unsigned i = 0; i < 400; i++)
 		frame_put(b.c, got[i]);
 	shut_down(&b);
@@ -508,11 +513,48 @@ static void test_stealing(void **state)
 		got[2 * after++] = f;
 	}
 	check_valid(&b);
+	/* Half of each pageblock was free, so those that were robbed have changed hands. */
+	assert_true(pageblocks_of_type(&b, MIGRATE_UNMOVABLE) > 0);
+	assert_true(pageblocks_of_type(&b, MIGRATE_RECLAIMABLE) > 0);
 	for (unsigned i = 0; i < nr; i++)
 		if (got[i])
 			frame_put(b.c, got[i]);
 	drain_all(&b);
 	check_coalesced(&b);
+	shut_down(&b);
+	free(got);
+}
+
+/* Movable pages that find shelter in small holes of unmovable pageblocks don't take these over, however much is free. */
+static void test_guests_leave(void **state)
+{
+	struct frame **got = calloc(1 << 16, sizeof(*got)), *guest[100];
+	struct booted b;
+	unsigned nr = 0, unmovable;
+
+	(void)state;
+	boot_small(&b, 128);
+	while ((got[nr] = take(b.c, 0, GFP_KERNEL, NID_NONE)))
+		nr++;
+	for (unsigned i = 0; i < nr; i++) {
+		if (frame_pfn(b.m, got[i]).v % 4 == 0)
+			continue;
+		frame_put(b.c, got[i]);
+		got[i] = NULL;
+	}
+	drain_all(&b);
+	unmovable = pageblocks_of_type(&b, MIGRATE_UNMOVABLE);
+	for (unsigned i = 0; i < 100; i++) {
+		guest[i] = take(b.c, 0, GFP_HIGHUSER_MOVABLE, NID_NONE);
+		assert_non_null(guest[i]);
+	}
+	check_valid(&b);
+	assert_int_equal(pageblocks_of_type(&b, MIGRATE_UNMOVABLE), unmovable);
+	for (unsigned i = 0; i < 100; i++)
+		frame_put(b.c, guest[i]);
+	for (unsigned i = 0; i < nr; i++)
+		if (got[i])
+			frame_put(b.c, got[i]);
 	shut_down(&b);
 	free(got);
 }
@@ -695,6 +737,7 @@ int main(void)
 		cmocka_unit_test(test_injected_failures),
 		cmocka_unit_test(test_types_keep_apart),
 		cmocka_unit_test(test_stealing),
+		cmocka_unit_test(test_guests_leave),
 		cmocka_unit_test(test_nodes),
 		cmocka_unit_test(test_zone_order),
 		cmocka_unit_test(test_pcp),
