@@ -40,34 +40,53 @@ static inline void world_check(struct world *w)
 	if (quire_validate(w->q) || quire_validate_mappings(w->q))
 		fail_msg("invalid: %s", w->q->err);
 	for (unsigned i = 0; i < w->m->nr_cpus; i++)
-		assert_int_equal(null_locks_held(w->m->cpus[i]), 0);
+		assert_int_equal(w->m->cpus[i]->lock_depth, 0);
 }
 
-static inline struct world *world_new(unsigned nr_cpus, uint64_t bytes)
+/* Boot on a machine that the caller destroys. */
+static inline struct world *world_on(struct machine *m)
 {
-	struct null_options o = { .nr_cpus = nr_cpus, .node_bytes = bytes };
 	struct world *w = calloc(1, sizeof(*w));
 	char err[200] = "";
 
-	if (null_create(&o, &w->m, err, sizeof(err)) || quire_boot(w->m, NULL, &w->q, err, sizeof(err)))
+	w->m = m;
+	if (quire_boot(m, NULL, &w->q, err, sizeof(err)))
 		fail_msg("boot: %s", err);
-	w->c = w->m->cpus[0];
+	w->c = m->cpus[0];
 	w->q->knobs.thp_enabled = THP_NEVER;
 	w->q->knobs.overcommit_memory = 1;
 	w->free_at_boot = world_free(w);
 	return w;
 }
 
-/* All address spaces and files are gone: everything must have come back. */
-static inline void world_end(struct world *w)
+static inline struct world *world_new(unsigned nr_cpus, uint64_t bytes)
+{
+	struct null_options o = { .nr_cpus = nr_cpus, .node_bytes = bytes };
+	struct machine *m = NULL;
+	char err[200] = "";
+
+	if (null_create(&o, &m, err, sizeof(err)))
+		fail_msg("machine: %s", err);
+	return world_on(m);
+}
+
+/* All address spaces and files are gone: everything must have come back. The machine stays. */
+static inline void world_leave(struct world *w)
 {
 	uint64_t kept = w->q->huge_zero ? HPAGE_PMD_NR : 0;
 
 	world_check(w);
 	assert_int_equal(world_free(w) + kept, w->free_at_boot);
 	assert_ok(quire_shutdown(w->q));
-	null_destroy(w->m);
 	free(w);
+}
+
+static inline void world_end(struct world *w)
+{
+	struct machine *m = w->m;
+
+	world_leave(w);
+	null_destroy(m);
 }
 
 static inline int64_t count_of(struct world *w, enum vm_counter k)

@@ -258,6 +258,15 @@ static void cow_copy_falls_back(void **state)
 	assert_false(info(mm, AREA).huge);
 	assert_true(info(child, AREA).huge);
 	world_check(w);
+	/* The only huge mapping now, but not the only one. */
+	mm_activate(w->c, child);
+	store(w, AREA + PAGES(1), 3);
+	assert_int_equal(count_of(w, VM_quire_fault_reuse_2m), 0);
+	assert_int_equal(count_of(w, VM_quire_fault_cow_2m), 1);
+	world_check(w);
+	mm_activate(w->c, mm);
+	assert_int_equal(load(w, AREA), 2);
+	assert_int_equal(load(w, AREA + PAGES(1)), 0);
 	mm_put(w->c, child);
 	mm_put(w->c, mm);
 	world_end(w);
@@ -292,6 +301,14 @@ static void cow_split(void **state)
 	world_check(w);
 	for (unsigned i = 0; i < 512; i++)
 		assert_int_equal(load(w, AREA + PAGES(i)), i == 100 ? 5000 : i + 1);
+	/* The parent's is the only huge mapping now, but not the only one. */
+	mm_activate(w->c, mm);
+	store(w, AREA + PAGES(3), 3000);
+	assert_int_equal(count_of(w, VM_thp_split_pmd), 2);
+	assert_int_equal(count_of(w, VM_quire_fault_reuse_2m), 0);
+	mm_activate(w->c, child);
+	assert_int_equal(load(w, AREA + PAGES(3)), 4);
+	world_check(w);
 	/* The parent goes: what the child replaced is mapped by nobody any more. */
 	mm_put(w->c, mm);
 	assert_int_equal(count_of(w, VM_thp_deferred_split_page), 1);
@@ -300,7 +317,7 @@ static void cow_split(void **state)
 	world_check(w);
 	/* Base mappings of a folio that others reference are copied, as in Linux 6.12. */
 	store(w, AREA + PAGES(7), 7000);
-	assert_int_equal(count_of(w, VM_quire_fault_cow_4k), 2);
+	assert_int_equal(count_of(w, VM_quire_fault_cow_4k), 3);
 	mm_put(w->c, child);
 	check_fault_sum(w);
 	world_end(w);
@@ -380,7 +397,7 @@ static void move_huge(void **state)
 {
 	struct world *w = thp_world(THP_ALWAYS);
 	struct mm *mm = mm_new(w);
-	vaddr_t to = AREA + 64 * MIB, odd = AREA + 128 * MIB + PAGES(3);
+	vaddr_t to = AREA + (1ULL << 39), odd = AREA + 128 * MIB + PAGES(3);
 	int64_t r;
 
 	(void)state;
