@@ -525,10 +525,12 @@ static void test_stealing(void **state)
 	free(got);
 }
 
+#define GUESTS 4000 /* more than what is left to movable pages at the min watermark */
+
 /* Movable pages that find shelter in small holes of unmovable pageblocks don't take these over, however much is free. */
 static void test_guests_leave(void **state)
 {
-	struct frame **got = calloc(1 << 16, sizeof(*got)), *guest[100];
+	struct frame **got = calloc(1 << 16, sizeof(*got)), *guest[GUESTS];
 	struct booted b;
 	unsigned nr = 0, unmovable;
 
@@ -544,13 +546,13 @@ static void test_guests_leave(void **state)
 	}
 	drain_all(&b);
 	unmovable = pageblocks_of_type(&b, MIGRATE_UNMOVABLE);
-	for (unsigned i = 0; i < 100; i++) {
+	for (unsigned i = 0; i < GUESTS; i++) {
 		guest[i] = take(b.c, 0, GFP_HIGHUSER_MOVABLE, NID_NONE);
 		assert_non_null(guest[i]);
 	}
 	check_valid(&b);
 	assert_int_equal(pageblocks_of_type(&b, MIGRATE_UNMOVABLE), unmovable);
-	for (unsigned i = 0; i < 100; i++)
+	for (unsigned i = 0; i < GUESTS; i++)
 		frame_put(b.c, guest[i]);
 	for (unsigned i = 0; i < nr; i++)
 		if (got[i])
