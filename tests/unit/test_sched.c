@@ -487,6 +487,33 @@ static void test_one_action_is_not_torn(void **state)
 	model_destroy(m);
 }
 
+/* What a task was booked under, and its fault, are its own: whoever runs in between on the CPU leaves no trace. */
+static void booked_fn(struct cpu *c, struct task *t)
+{
+	enum machine_path mine = t->arg ? PATH_FAULT_ANON : PATH_MUNMAP;
+	uint64_t fault_ps = t->arg ? 11 : 22;
+
+	(void)core_work(c, mine, 0);
+	for (unsigned i = 0; i < 20; i++) {
+		c->fault_start_ps = fault_ps;
+		c->m->ops->sleep_ns(c, 1000 + i);
+		assert_int_equal(c->fault_start_ps, fault_ps);
+		assert_int_equal(core_work(c, mine, 0), mine);
+	}
+}
+
+static void test_bookings_follow_the_task(void **state)
+{
+	struct machine *m = tiny_machine(1, 1);
+	struct task t[2] = { { .fn = booked_fn, .arg = m }, { .fn = booked_fn } };
+
+	(void)state;
+	start(m, &t[0]);
+	start(m, &t[1]);
+	run_ok(m);
+	model_destroy(m);
+}
+
 /* ---- deadlock, stop ---- */
 
 static void forever_fn(struct cpu *c, struct task *t)
@@ -611,6 +638,7 @@ int main(void)
 		cmocka_unit_test(test_no_wakeup_is_lost),
 		cmocka_unit_test(test_wait_with_timeout),
 		cmocka_unit_test(test_one_action_is_not_torn),
+		cmocka_unit_test(test_bookings_follow_the_task),
 		cmocka_unit_test(test_deadlock_is_named),
 		cmocka_unit_test(test_stop),
 		cmocka_unit_test(test_context_switch_hook),
