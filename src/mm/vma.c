@@ -97,7 +97,7 @@ struct vma *vma_prev(const struct vma *v)
 
 /* ---- lookup ---- */
 
-struct vma *vma_find(struct cpu *c, struct mm *mm, vaddr_t addr)
+ATTR_NOINLINE struct vma *vma_find(struct cpu *c, struct mm *mm, vaddr_t addr)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_FIND, 0);
 	struct vma *v = mm->root, *best = NULL;
@@ -243,7 +243,7 @@ static void refresh_gap(struct cpu *c, struct vma *v)
 	fix_up(c, v);
 }
 
-void vma_insert(struct cpu *c, struct vma *v, struct vma *prev)
+ATTR_NOINLINE void vma_insert(struct cpu *c, struct vma *v, struct vma *prev)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
 	struct mm *mm = v->mm;
@@ -272,7 +272,7 @@ void vma_insert(struct cpu *c, struct vma *v, struct vma *prev)
 	machine_path(c, outer);
 }
 
-void vma_erase(struct cpu *c, struct vma *v)
+ATTR_NOINLINE void vma_erase(struct cpu *c, struct vma *v)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
 	struct vma *next = vma_next(v), *from, *s;
@@ -305,7 +305,7 @@ void vma_erase(struct cpu *c, struct vma *v)
 	machine_path(c, outer);
 }
 
-void vma_set_range(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end)
+ATTR_NOINLINE void vma_set_range(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
 

@@ -86,7 +86,7 @@ static vaddr_t highest_end(const struct mm *mm)
 	return v ? v->end : 0;
 }
 
-static int64_t vma_gap_topdown(struct cpu *c, struct mm *mm, uint64_t len, vaddr_t low, vaddr_t high)
+ATTR_NOINLINE static int64_t vma_gap_topdown(struct cpu *c, struct mm *mm, uint64_t len, vaddr_t low, vaddr_t high)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_GAP, 0);
 	struct gap_search s = { .len = len, .low = low, .high = high, .visited = 1 };
@@ -101,7 +101,7 @@ static int64_t vma_gap_topdown(struct cpu *c, struct mm *mm, uint64_t len, vaddr
 	return found == GAP_NONE ? -ENOMEM : (int64_t)found;
 }
 
-static int64_t vma_gap_bottomup(struct cpu *c, struct mm *mm, uint64_t len, vaddr_t low, vaddr_t high)
+ATTR_NOINLINE static int64_t vma_gap_bottomup(struct cpu *c, struct mm *mm, uint64_t len, vaddr_t low, vaddr_t high)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_GAP, 0);
 	struct gap_search s = { .len = len, .low = low, .high = high, .visited = 1 };

@@ -80,7 +80,7 @@ static void move_start(struct cpu *c, struct vma *v, vaddr_t start)
 	vma_set_range(c, v, start, v->end);
 }
 
-struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, const struct vma *want)
+ATTR_NOINLINE struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, const struct vma *want)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
 	struct vma fresh = *want, *ret = NULL;
@@ -115,7 +115,7 @@ struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, con
 /* ---- changing flags of a part ---- */
 
 /* The part of v from addr on becomes `upper`, an unused object, which is inserted. */
-static void vma_split(struct cpu *c, struct vma *v, vaddr_t addr, struct vma *upper)
+ATTR_NOINLINE static void vma_split(struct cpu *c, struct vma *v, vaddr_t addr, struct vma *upper)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
 
@@ -201,7 +201,7 @@ static int isolate(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, str
 	return 0;
 }
 
-int vma_modify(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, uint64_t flags, struct vma **ret)
+ATTR_NOINLINE int vma_modify(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, uint64_t flags, struct vma **ret)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
 	struct vma want = *v;

@@ -167,6 +167,21 @@ static void neighbour_lends_its_anon_id(void **state)
 	world_down(&w);
 }
 
+static void right_neighbour_lends_too(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	map(&w, WIN, 4, RW, FIXED);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, 2 * PG, RW | UAPI_PROT_EXEC), 0);
+	assert_int_equal(poke(&w, WIN + 2 * PG, true), 0);
+	assert_int_equal(poke(&w, WIN, true), 0);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, 2 * PG, RW), 0);
+	assert_areas(&w, "0-4rw");
+	world_down(&w);
+}
+
 static void mprotect_splits_and_merges(void **state)
 {
 	struct world w;
@@ -260,6 +275,48 @@ static void fork_leaves_areas_apart(void **state)
 	assert_int_equal(mm_mprotect(w.c, child, WIN, 10 * PG, RO), 0);
 	if (vma_validate(child))
 		fail_msg("%s", w.q->err);
+	mm_put(w.c, child);
+	world_down(&w);
+}
+
+/* In the child: areas that fork copied do not merge with fresh ones, except with what mremap brings along. */
+static void forked_areas_keep_to_themselves(void **state)
+{
+	struct mm *parent, *child;
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	map(&w, WIN, 4, RW, FIXED);
+	map(&w, WIN + 8 * PG, 2, RW, FIXED);
+	map(&w, WIN + 20 * PG, 2, RW, FIXED);
+	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 20 * PG, 2 * PG, UAPI_MADV_WIPEONFORK), 0);
+	assert_int_equal(poke(&w, WIN, true), 0);
+	assert_int_equal(poke(&w, WIN + 20 * PG, true), 0);
+	assert_int_equal(mm_fork(w.c, w.mm, &child), 0);
+	parent = w.mm;
+	w.mm = w.task.mm = child;
+	mm_activate(w.c, child);
+	assert_false(vma_find(w.c, child, WIN + 20 * PG)->anon_touched); /* wiped */
+	map(&w, WIN + 4 * PG, 1, RW, FIXED);
+	assert_areas(&w, "0-4rw 4-5rw 8-10rw 20-22rwW");
+	/* Both halves of a split are forked. */
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN + 4 * PG, PG), 0);
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN + PG, PG), 0);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 3 * PG, PG, RO), 0);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 3 * PG, PG, RW), 0);
+	map(&w, WIN + 4 * PG, 1, RO, FIXED);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 2 * PG, 2 * PG, RO), 0);
+	assert_areas(&w, "0-1rw 2-4r 4-5r 8-10rw 20-22rwW");
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 3 * PG, PG, RW), 0);
+	map(&w, WIN + 4 * PG, 1, RW, FIXED);
+	assert_areas(&w, "0-1rw 2-3r 3-4rw 4-5rw 8-10rw 20-22rwW");
+	/* Growing up to an untouched area merges with it nevertheless. */
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN + 4 * PG, PG), 0);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 3 * PG, PG, 5 * PG, 0, 0), WIN + 3 * PG);
+	assert_areas(&w, "0-1rw 2-3r 3-10rw 20-22rwW");
+	w.mm = w.task.mm = parent;
+	mm_activate(w.c, parent);
 	mm_put(w.c, child);
 	world_down(&w);
 }
@@ -592,6 +649,7 @@ int main(void)
 		cmocka_unit_test(tree_stays_balanced),	       cmocka_unit_test(find_gives_the_area_or_the_next),
 		cmocka_unit_test(lookups_are_charged_by_node), cmocka_unit_test(validator_notices),
 		cmocka_unit_test(neighbours_merge_on_mmap),    cmocka_unit_test(different_anon_ids_do_not_merge),
+		cmocka_unit_test(right_neighbour_lends_too),   cmocka_unit_test(forked_areas_keep_to_themselves),
 		cmocka_unit_test(neighbour_lends_its_anon_id), cmocka_unit_test(mprotect_splits_and_merges),
 		cmocka_unit_test(munmap_trims_and_punches),    cmocka_unit_test(files_merge_by_offset),
 		cmocka_unit_test(fork_leaves_areas_apart),     cmocka_unit_test(topdown_finds_the_highest_gap),
