@@ -326,7 +326,8 @@ int model_run(struct machine *m, char *err, size_t errlen)
 	s->in_run = true;
 	s->stopping = false;
 	while (s->nr_tasks && step(md))
-		;
+		ASSERT_EXPENSIVE(!sched_validate(md));
+	ASSERT_DEBUG(!sched_validate(md));
 	if (s->stopping || sched_stop_seen(md)) {
 		r = -EINTR;
 		if (errlen)

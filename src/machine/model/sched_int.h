@@ -127,6 +127,9 @@ bool sched_stop_seen(struct model *md);
 /* Are we on c's task's fiber, so that c can wait? Else boot, teardown or a hook of the scheduler. */
 bool sched_on_fiber(const struct cpu *c);
 
+/* ---- sched_check.c: what is wrong, between two events; NULL: nothing ---- */
+const char *sched_validate(struct model *md);
+
 /* ---- task.c ---- */
 int sched_task_start(struct model *md, struct cpu *c, struct task *t);
 void sched_task_left(struct cpu *c, struct sched_task *st); /* after its fiber gave c up: book it, put another on */
