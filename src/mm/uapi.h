@@ -1,5 +1,6 @@
 /*
- * What programs pass to the memory calls: values of the x86-64 Linux ABI. Prefixed, so that <sys/mman.h> can be included as well.
+ * What programs pass to the memory calls: values of the x86-64 Linux ABI. Prefixed, so that <sys/mman.h> can be
+ * included as well.
  */
 #ifndef QUIRE_MM_UAPI_H
 #define QUIRE_MM_UAPI_H
@@ -11,8 +12,8 @@
 #define UAPI_PROT_GROWSDOWN 0x01000000U
 #define UAPI_PROT_GROWSUP 0x02000000U
 /*
- * Not of Linux, which looks at the descriptor: or it into mm_mmap's prot when the file was opened read-only. Shared mappings
- * then can't be, or become, writable (-EACCES).
+ * Not of Linux, which looks at the descriptor: or it into mm_mmap's prot when the file was opened read-only. Shared
+ * mappings then can't be, or become, writable (-EACCES).
  */
 #define MM_PROT_FILE_RDONLY 0x80000000U
 
