@@ -11,6 +11,7 @@ const uint32_t machine_work_table[NR_MACHINE_PATHS] = { [PATH_FAULT] = 300 };
 
 #define BLOCK 4096U
 
+/* As machines/xeon-e5-2699v3-2s.yaml: inclusive. */
 static struct machine_desc haswell(void)
 {
 	struct machine_desc d = fix_desc();
@@ -19,9 +20,10 @@ static struct machine_desc haswell(void)
 	d.cores_per_socket = 18;
 	d.threads_per_core = 2;
 	d.freq_khz = 2300000;
-	d.l1d = (struct cache_desc){ .size = 32768, .ways = 8, .latency_ps = 1700 };
-	d.l2 = (struct cache_desc){ .size = 262144, .ways = 8, .latency_ps = 5200 };
-	d.llc = (struct cache_desc){ .size = 45ULL << 20, .ways = 20, .latency_ps = 21000, .inclusion = INCL_INCLUSIVE };
+	d.l1d = (struct cache_desc){ .size = 32768, .ways = 8, .latency_ps = 1700, .replacement = REPL_PLRU };
+	d.l2 = (struct cache_desc){ .size = 262144, .ways = 8, .latency_ps = 5200, .replacement = REPL_PLRU };
+	d.llc = (struct cache_desc){ .size = 45ULL << 20, .ways = 20, .latency_ps = 21000, .replacement = REPL_SRRIP,
+				     .inclusion = INCL_INCLUSIVE };
 	d.dtlb = (struct tlb_desc){ .entries_4k = 64, .ways_4k = 4, .entries_2m = 32, .ways_2m = 4, .entries_1g = 4, .ways_1g = 4 };
 	d.stlb = (struct tlb_desc){ .entries_4k = 1024, .ways_4k = 8, .shared_2m = true, .latency_ps = 3000 };
 	d.pwc_pmd = 32;
@@ -39,6 +41,27 @@ static struct machine_desc haswell(void)
 	return d;
 }
 
+/* As machines/cloud-2cpu.yaml: a victim cache beside a snoop filter. */
+static struct machine_desc cloud(void)
+{
+	struct machine_desc d = haswell();
+
+	d.sockets = d.nr_nodes = d.threads_per_core = 1;
+	d.cores_per_socket = 2;
+	d.mshrs = 16;
+	d.walkers = 4;
+	d.window_insns = 512;
+	d.store_buffer = 112;
+	d.l1d = (struct cache_desc){ .size = 48 << 10, .ways = 12, .latency_ps = 2170, .replacement = REPL_PLRU };
+	d.l2 = (struct cache_desc){ .size = 2 << 20, .ways = 16, .latency_ps = 6500, .replacement = REPL_PLRU };
+	d.llc = (struct cache_desc){ .size = 260ULL << 20, .ways = 20, .latency_ps = 71000, .replacement = REPL_SRRIP,
+				     .inclusion = INCL_NON_INCLUSIVE };
+	d.dtlb = (struct tlb_desc){ .entries_4k = 96, .ways_4k = 6, .entries_2m = 32, .ways_2m = 4, .entries_1g = 8 };
+	d.stlb = (struct tlb_desc){ .entries_4k = 2048, .ways_4k = 16, .shared_2m = true, .latency_ps = 3000 };
+	d.pwc_pgd = 4;
+	return d;
+}
+
 static uint64_t now_ns(void)
 {
 	struct timespec ts;
@@ -49,9 +72,8 @@ static uint64_t now_ns(void)
 
 enum kind { STREAM, STREAM_STORE, RANDOM };
 
-static void run(const char *name, enum kind kind, uint64_t refs, uint64_t bytes, unsigned level)
+static void run(struct machine_desc d, const char *name, enum kind kind, uint64_t refs, uint64_t bytes, unsigned level)
 {
-	struct machine_desc d = haswell();
 	struct replay_windows win = { .nr = 1, .w = { { .start = 0, .end = 1ULL << 46, .delta = 0 } } };
 	static uint64_t words[BLOCK];
 	struct fixture f;
@@ -91,7 +113,7 @@ static void run(const char *name, enum kind kind, uint64_t refs, uint64_t bytes,
 		}
 		ns += now_ns() - t0;
 	}
-	printf("%-24s %8.1f Mrefs/s  (%.2f ns a reference; modelled %.2f ns)\n", name, (double)(refs / 2) * 1e3 / (double)ns,
+	printf("  %-24s %8.1f Mrefs/s  (%.2f ns a reference; modelled %.2f ns)\n", name, (double)(refs / 2) * 1e3 / (double)ns,
 	       (double)ns / (double)(refs / 2), (double)(fix_cpu(&f, 0)->now_ps - start_ps) / 1e3 / (double)(refs / 2));
 	if (getenv("STATS")) {
 		const char *names[] = { "tlb_misses_4k", "walk_refs", "l1d_misses", "l2_misses", "llc_hits", "llc_misses",
@@ -107,9 +129,14 @@ int main(int argc, char **argv)
 {
 	uint64_t refs = (argc > 1 ? strtoull(argv[1], NULL, 0) : 40) * 1000000, bytes = (argc > 2 ? strtoull(argv[2], NULL, 0) : 1024) << 20;
 
-	run("stream loads 4K", STREAM, refs, bytes, 0);
-	run("stream stores 4K", STREAM_STORE, refs, bytes, 0);
-	run("random loads 4K", RANDOM, refs / 4, bytes, 0);
-	run("random loads 2M", RANDOM, refs / 4, bytes, 1);
+	for (int i = 0; i < 2; i++) {
+		struct machine_desc d = i ? cloud() : haswell();
+
+		printf("%s\n", i ? "non-inclusive, 260 MiB" : "inclusive, 45 MiB");
+		run(d, "stream loads 4K", STREAM, refs, bytes, 0);
+		run(d, "stream stores 4K", STREAM_STORE, refs, bytes, 0);
+		run(d, "random loads 4K", RANDOM, refs / 4, bytes, 0);
+		run(d, "random loads 2M", RANDOM, refs / 4, bytes, 1);
+	}
 	return 0;
 }

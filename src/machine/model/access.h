@@ -31,7 +31,7 @@ static ATTR_ALWAYS_INLINE uint64_t line_access(struct cpu *c, struct model *md, 
 	start = mshr_wait(cc, t);
 	if (start > t && !mem_op_writes(op))
 		clock_stall(c, cc, start);
-	done = cache_miss(md, cc, cc->phys, line, start, op, ret_flags);
+	done = cache_miss(md, cc, cc->phys, line, start, op, &p, way, ret_flags);
 	mshr_take(cc, done);
 	return done;
 }

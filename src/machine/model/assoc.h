@@ -42,13 +42,24 @@ static ATTR_ALWAYS_INLINE uint64_t assoc_match32(const uint32_t *tags, unsigned 
 	return m;
 }
 
-/* The way whose key is `key`, or -1. */
-static ATTR_ALWAYS_INLINE int assoc_find64(const uint64_t *keys, unsigned n, uint64_t key)
+/* Bit i is set when (bytes[i] & mask) == mask. n is at most 64; reads up to the next multiple of 16. */
+static ATTR_ALWAYS_INLINE uint64_t assoc_match_bits(const uint8_t *bytes, unsigned n, uint8_t mask)
 {
+	uint64_t m = 0;
+
+#ifdef __SSE2__
+	__m128i k = _mm_set1_epi8((char)mask);
+
+	for (unsigned i = 0; i < n; i += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)(bytes + i));
+
+		m |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_and_si128(v, k), k)) << i;
+	}
+#else
 	for (unsigned i = 0; i < n; i++)
-		if (keys[i] == key)
-			return (int)i;
-	return -1;
+		m |= (uint64_t)((bytes[i] & mask) == mask) << i;
+#endif
+	return m & (~0ULL >> (64 - n));
 }
 
 /* All ones in the nibbles up to and including the one that holds `way`. */

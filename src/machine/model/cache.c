@@ -12,26 +12,25 @@
 #include <stdlib.h>
 
 /* Put a line into L2, whose old occupant goes down. */
-static void l2_fill(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, uint8_t state,
-		    uint64_t ready)
+static ATTR_ALWAYS_INLINE void l2_fill(struct model *md, struct core_cpu *cc, struct core_phys *core,
+				       const struct cache_pos *p, uint64_t t, uint8_t state, uint64_t ready)
 {
 	struct cache_arr *a = &core->l2;
-	struct cache_pos p = cache_pos(a, line);
-	unsigned way = cache_victim(a, p.set);
-	uint32_t old = cache_tags(p.set)[way];
-	uint8_t *flags = &cache_flags(a, p.set)[way], was = *flags;
+	unsigned way = cache_victim(a, p->set);
+	uint32_t old = cache_tags(p->set)[way];
+	uint8_t *flags = &cache_flags(a, p->set)[way], was = *flags;
 
-	cache_tags(p.set)[way] = p.tag;
+	cache_tags(p->set)[way] = p->tag;
 	*flags = state;
-	cache_inserted(a, p.set, way);
+	cache_inserted(a, p->set, way);
 	if (state & LINE_FLIGHT)
-		a->ready_ps[p.index * a->ways + way] = ready;
+		a->ready_ps[p->index * a->ways + way] = ready;
 	if (old == TAG_NONE)
 		return;
 	if (was & LINE_PREF)
 		cc->stats.prefetches_useless++;
 	if ((was & LINE_D) || !md->core.inclusive)
-		llc_put(md, cc, core, cache_line_of(a, p.index, old), t, was & LINE_D);
+		llc_put(md, cc, core, cache_line_of(a, p->index, old), t, was & LINE_D);
 }
 
 /* A modified line leaves L1. */
@@ -43,23 +42,22 @@ static void l1_writeback(struct model *md, struct core_cpu *cc, struct core_phys
 	if (way >= 0)
 		cache_flags(&core->l2, p.set)[way] |= LINE_W | LINE_D;
 	else
-		l2_fill(md, cc, core, line, t, LINE_W | LINE_D, 0);
+		l2_fill(md, cc, core, &p, t, LINE_W | LINE_D, 0);
 }
 
-static uint8_t *l1_fill(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t,
-			uint8_t state)
+static ATTR_ALWAYS_INLINE uint8_t *l1_fill(struct model *md, struct core_cpu *cc, struct core_phys *core,
+					   const struct cache_pos *p, uint64_t t, uint8_t state)
 {
 	struct cache_arr *a = &core->l1;
-	struct cache_pos p = cache_pos(a, line);
-	unsigned way = cache_victim(a, p.set);
-	uint32_t old = cache_tags(p.set)[way];
-	uint8_t *flags = &cache_flags(a, p.set)[way], was = *flags;
+	unsigned way = cache_victim(a, p->set);
+	uint32_t old = cache_tags(p->set)[way];
+	uint8_t *flags = &cache_flags(a, p->set)[way], was = *flags;
 
-	cache_tags(p.set)[way] = p.tag;
+	cache_tags(p->set)[way] = p->tag;
 	*flags = state;
-	cache_inserted(a, p.set, way);
-	if (old != TAG_NONE && (was & LINE_D))
-		l1_writeback(md, cc, core, cache_line_of(a, p.index, old), t);
+	cache_inserted(a, p->set, way);
+	if (was & LINE_D)
+		l1_writeback(md, cc, core, cache_line_of(a, p->index, old), t);
 	return flags;
 }
 
@@ -97,18 +95,17 @@ static uint64_t l2_hit(struct model *md, struct core_cpu *cc, struct core_phys *
 }
 
 uint64_t cache_miss(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, enum mem_op op,
-		    uint8_t **ret_flags)
+		    const struct cache_pos *p1, int way, uint8_t **ret_flags)
 {
-	struct cache_pos p1 = cache_pos(&core->l1, line), p2;
-	int way = cache_find(&core->l1, &p1);
+	struct cache_pos p2;
 	uint64_t ready;
 	uint8_t state;
 
 	if (way >= 0) {
 		ready = upgrade(md, cc, core, line, t);
-		*ret_flags = &cache_flags(&core->l1, p1.set)[way];
+		*ret_flags = &cache_flags(&core->l1, p1->set)[way];
 		**ret_flags |= LINE_W | LINE_D;
-		cache_touch(&core->l1, p1.set, (unsigned)way);
+		cache_touch(&core->l1, p1->set, (unsigned)way);
 		return ready;
 	}
 	cc->stats.l1d_misses++;
@@ -119,16 +116,16 @@ uint64_t cache_miss(struct model *md, struct core_cpu *cc, struct core_phys *cor
 	} else {
 		cc->stats.l2_misses++;
 		ready = llc_access(md, cc, core, line, t, op, &state);
-		l2_fill(md, cc, core, line, t, state, 0);
+		l2_fill(md, cc, core, &p2, t, state, 0);
 		state &= LINE_W;
 	}
 	if (mem_op_writes(op))
 		state |= LINE_W | LINE_D;
-	*ret_flags = l1_fill(md, cc, core, line, t, state);
+	*ret_flags = l1_fill(md, cc, core, p1, t, state);
 	if (op <= MEM_STORE && core->streams) {
 		prefetch_train(md, cc, core, line, t);
 		/* Under inclusion a prefetch may have pushed even this line out again, unless replacement is LRU. */
-		if (unlikely(md->desc.llc.replacement != REPL_LRU) && cache_find(&core->l1, &p1) < 0)
+		if (unlikely(md->desc.llc.replacement != REPL_LRU) && cache_find(&core->l1, p1) < 0)
 			*ret_flags = NULL;
 	}
 	if (unlikely(cc->write_ready_ps > ready))
@@ -153,25 +150,22 @@ uint64_t cache_access(struct model *md, struct core_cpu *cc, struct core_phys *c
 			return t + hit_ps;
 		}
 	}
-	return cache_miss(md, cc, core, line, t, op, ret_flags);
+	return cache_miss(md, cc, core, line, t, op, &p, way, ret_flags);
 }
 
 void cache_prefetch(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t)
 {
-	struct cache_pos p = cache_pos(&core->l2, line);
+	struct cache_pos p = cache_pos(&core->l2, line), p1 = cache_pos(&core->l1, line);
 	uint64_t ready;
 	uint8_t state;
 
-	if (cache_find(&core->l2, &p) >= 0)
-		return;
-	p = cache_pos(&core->l1, line);
-	if (cache_find(&core->l1, &p) >= 0)
+	if (cache_find(&core->l2, &p) >= 0 || cache_find(&core->l1, &p1) >= 0)
 		return;
 	ready = llc_access(md, cc, core, line, t, MEM_PREFETCH, &state);
 	if (ready == LLC_REFUSED)
 		return;
 	cc->stats.prefetches++;
-	l2_fill(md, cc, core, line, t, state | LINE_PREF | LINE_FLIGHT, ready);
+	l2_fill(md, cc, core, &p, t, state | LINE_PREF | LINE_FLIGHT, ready);
 }
 
 /* ---- probes ---- */

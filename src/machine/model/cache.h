@@ -33,8 +33,25 @@ struct core_phys;
 #define DIR_OWNED 0x02U  /* the one sharer may hold it exclusive or modified */
 #define DIR_GLOBAL 0x04U /* no other socket has it */
 
+/*
+ * The upper bits of a flags byte are replacement's: with SRRIP and BRRIP the re-reference value, and whether the way is invalid. Whoever
+ * writes flags keeps them, except where a way is filled, before cache_inserted.
+ */
+#define REPL_BITS 0xe0U
+#define RRPV_ONE 0x40U
+#define RRPV_MAX 0xc0U
+#define RRPV_INVALID 0xe0U
+
 #define TAG_NONE 0xffffffffU
 #define SHARERS_MANY 0xffU /* in the sharers byte: look at the mask; else 0: none, 1 + n: core n of the socket */
+
+/* How replacement is done. */
+enum cache_kind {
+	KIND_LRU,   /* up to 16 ways: one word of nibbles */
+	KIND_PLRU,  /* up to 16 ways: tree bits 1..15 of a word; bit 0: some way may be invalid */
+	KIND_RRIP,  /* in the flags bytes */
+	KIND_OTHER, /* replacement.c */
+};
 
 /*
  * One array. A set is a block of host memory: tags, flags, sharers (directories only), replacement state; one or two
@@ -48,8 +65,11 @@ struct cache_arr {
 	uint32_t off_flags, off_sharers, off_repl;
 	uint32_t shift;          /* log2 of sets; 0: not a power of two */
 	bool fold;               /* the set index is hashed with the tag (last levels) */
-	bool lru_word;           /* LRU in one word of nibbles */
+	uint32_t kind;           /* enum cache_kind */
 	enum replacement policy;
+	uint16_t plru_path[16], plru_away[16]; /* bits on a way's path, and their values that point away from it */
+	uint32_t plru_leaves;
+	uint16_t plru_left;      /* bits that are read as 0: what is to the right does not exist */
 	uint64_t random;         /* state for REPL_RANDOM and REPL_BRRIP */
 	uint64_t *mask;          /* directories: sharers when there are several */
 	uint64_t *ready_ps;      /* L2: when a line in flight arrives */
@@ -138,41 +158,62 @@ void cache_drop_way(struct cache_arr *a, unsigned char *set, unsigned way);
 /* A hit on `way`. */
 static ATTR_ALWAYS_INLINE void cache_touch(const struct cache_arr *a, unsigned char *set, unsigned way)
 {
-	if (likely(a->lru_word)) {
-		uint64_t *o = cache_order(a, set);
+	uint64_t *o = cache_order(a, set);
 
+	if (a->kind == KIND_PLRU)
+		*o = (*o & ~(uint64_t)a->plru_path[way]) | a->plru_away[way];
+	else if (a->kind == KIND_RRIP)
+		cache_flags(a, set)[way] &= (uint8_t)~REPL_BITS;
+	else if (a->kind == KIND_LRU)
 		*o = assoc_lru_touch(*o, way);
-	} else {
+	else
 		cache_touch_other(a, set, way);
-	}
 }
 
 /* The way to fill next: an invalid one when there is one. */
 static ATTR_ALWAYS_INLINE unsigned cache_victim(struct cache_arr *a, unsigned char *set)
 {
-	if (likely(a->lru_word))
+	if (a->kind == KIND_PLRU && likely(!(*cache_order(a, set) & 1))) {
+		unsigned tree = (unsigned)*cache_order(a, set) & ~(unsigned)a->plru_left, node = 1;
+
+		for (unsigned span = a->plru_leaves; span > 1; span >>= 1)
+			node = node * 2 + (tree >> node & 1);
+		return node - a->plru_leaves;
+	}
+	if (a->kind == KIND_RRIP) {
+		uint64_t m = assoc_match_bits(cache_flags(a, set), a->ways, RRPV_INVALID);
+
+		if (unlikely(m))
+			return (unsigned)__builtin_ctzll(m);
+		m = assoc_match_bits(cache_flags(a, set), a->ways, RRPV_MAX);
+		if (likely(m))
+			return (unsigned)__builtin_ctzll(m);
+	}
+	if (a->kind == KIND_LRU)
 		return assoc_lru_victim(*cache_order(a, set), a->ways);
 	return cache_victim_other(a, set);
 }
 
-/* `way` has been filled. */
+/* `way` has been filled, and its flags written. */
 static ATTR_ALWAYS_INLINE void cache_inserted(struct cache_arr *a, unsigned char *set, unsigned way)
 {
-	if (likely(a->lru_word)) {
-		uint64_t *o = cache_order(a, set);
+	if (a->kind == KIND_RRIP && a->policy == REPL_SRRIP) {
+		uint8_t *f = &cache_flags(a, set)[way];
 
-		*o = assoc_lru_touch(*o, way);
-	} else {
+		*f = (uint8_t)((*f & ~REPL_BITS) | (RRPV_MAX - RRPV_ONE));
+	} else if (a->kind == KIND_RRIP || a->kind == KIND_OTHER) {
 		cache_inserted_other(a, set, way);
+	} else {
+		cache_touch(a, set, way);
 	}
 }
 
 /*
- * An access that L1 could not answer (absent, or a store to a line it may not write). Returns when the data or the ownership is there;
- * the line is then in L1 and *ret_flags points to its state.
+ * An access that L1 could not answer: `way` < 0: absent; else a store to a line there that it may not write. Returns when the data or the
+ * ownership is there; the line is then in L1 and *ret_flags points to its state, or is NULL when it has been pushed out again.
  */
 uint64_t cache_miss(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, enum mem_op op,
-		    uint8_t **ret_flags);
+		    const struct cache_pos *p1, int way, uint8_t **ret_flags);
 /* Any access, L1 included; an L1 hit costs `hit_ps`. */
 uint64_t cache_access(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, uint64_t hit_ps,
 		      enum mem_op op, uint8_t **ret_flags);

@@ -91,8 +91,8 @@ struct core_cpu {
 
 	/* address space */
 	paddr_t root;       /* 0: none */
-	uint32_t ctx;
-	uint32_t tag;       /* of TLB keys: thread and context */
+	uint32_t tag;        /* of TLB keys: thread and context */
+	uint32_t sizes_seen; /* bit s: a page of size s has been found in tables */
 
 	/* accounting */
 	enum machine_path path;

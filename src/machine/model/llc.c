@@ -40,6 +40,14 @@ static ATTR_ALWAYS_INLINE uint8_t *entry_flags(const struct entry *e)
 	return &cache_flags(e->a, e->pos.set)[e->way];
 }
 
+/* Replace the state, keep replacement's bits. */
+static ATTR_ALWAYS_INLINE void entry_set_flags(const struct entry *e, uint8_t flags)
+{
+	uint8_t *f = entry_flags(e);
+
+	*f = (uint8_t)((*f & REPL_BITS) | (flags & ~REPL_BITS));
+}
+
 static ATTR_ALWAYS_INLINE uint64_t sharers_at(const struct cache_arr *a, const unsigned char *set, uint64_t index,
 					      unsigned way)
 {
@@ -241,7 +249,7 @@ static uint64_t miss(struct model *md, struct core_cpu *cc, struct core_phys *co
 	e = make_room(md, cc, core->socket, !sh->inclusive, dir, t);
 	entry_set_sharers(&e, 1ULL << core->index);
 	if (!out.shared)
-		*entry_flags(&e) = DIR_OWNED | DIR_GLOBAL;
+		entry_set_flags(&e, DIR_OWNED | DIR_GLOBAL);
 	*ret_state = (uint8_t)(out.shared ? 0 : LINE_W);
 	return out.ready;
 }
@@ -284,7 +292,7 @@ static uint64_t take(struct model *md, struct core_cpu *cc, struct core_phys *co
 		cc->stats.llc_hits++;
 	}
 	entry_set_sharers(&dir, self);
-	*entry_flags(&dir) = flags | DIR_OWNED | DIR_GLOBAL;
+	entry_set_flags(&dir, flags | DIR_OWNED | DIR_GLOBAL);
 	*ret_state = LINE_W;
 	return out.ready;
 }
@@ -356,7 +364,7 @@ static uint64_t share(struct model *md, struct core_cpu *cc, struct core_phys *c
 	}
 	if (dir.way < 0) /* last: it may move entries of the last level */
 		dir = make_room(md, cc, core->socket, true, dir, t);
-	*entry_flags(&dir) = flags;
+	entry_set_flags(&dir, flags);
 	entry_set_sharers(&dir, others | self);
 	*ret_state = state;
 	return ready;

@@ -1,9 +1,9 @@
 /*
- * Cache arrays: their layout, and the replacement policies other than LRU in one word (which is inline in cache.h).
+ * Cache arrays: their layout, and what of replacement is not inline in cache.h.
  *
- * Replacement state at off_repl: LRU of more than 16 ways: way numbers, most recent first, a byte each. PLRU: the bits of a binary tree over
- * the next power of two of ways, a bit points to the older half. SRRIP, BRRIP: the re-reference value of each way, a byte each.
- * Invalid ways are always filled first.
+ * Replacement state at off_repl: LRU of up to 16 ways: nibbles (assoc.h); of more: way numbers, most recent first, a byte each. PLRU: the
+ * bits of a binary tree over the next power of two of ways, node n has children 2n and 2n + 1, a bit points to the older half; bit 0 says
+ * that some way may be invalid. SRRIP, BRRIP: in the flags bytes. Invalid ways are always filled first.
  */
 #include "machine/model/cache.h"
 
@@ -13,8 +13,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#define RRPV_MAX 3U
+#define PLRU_HOLES 1ULL
+#define HOST_HUGE (2UL << 20)
 #define BRRIP_RARE 32U
 
 static uint8_t *repl_bytes(const struct cache_arr *a, unsigned char *set)
@@ -81,61 +83,51 @@ static unsigned plru_victim(uint64_t tree, unsigned ways)
 	return lo;
 }
 
-static unsigned rrip_victim(uint8_t *v, unsigned ways)
+/* Nobody has the largest value: all age until somebody has. */
+static unsigned rrip_age(struct cache_arr *a, unsigned char *set)
 {
-	for (;;) {
-		for (unsigned i = 0; i < ways; i++)
-			if (v[i] >= RRPV_MAX)
-				return i;
-		for (unsigned i = 0; i < ways; i++)
-			v[i]++;
-	}
+	uint8_t *f = cache_flags(a, set), max = 0;
+
+	for (unsigned i = 0; i < a->ways; i++)
+		max = MAX(max, f[i] & RRPV_MAX);
+	for (unsigned i = 0; i < a->ways; i++)
+		f[i] = (uint8_t)(f[i] + (RRPV_MAX - max));
+	return (unsigned)__builtin_ctzll(assoc_match_bits(f, a->ways, RRPV_MAX));
 }
 
 void cache_touch_other(const struct cache_arr *a, unsigned char *set, unsigned way)
 {
-	switch (a->policy) {
-	case REPL_LRU:
+	if (a->policy == REPL_LRU)
 		bytes_to_front(repl_bytes(a, set), way);
-		break;
-	case REPL_PLRU:
+	else if (a->policy == REPL_PLRU)
 		plru_point(cache_order(a, set), way, a->ways, true);
-		break;
-	case REPL_SRRIP:
-	case REPL_BRRIP:
-		repl_bytes(a, set)[way] = 0;
-		break;
-	case REPL_RANDOM:
-		break;
-	}
 }
 
 unsigned cache_victim_other(struct cache_arr *a, unsigned char *set)
 {
-	uint64_t invalid = assoc_match32(cache_tags(set), a->wpad, TAG_NONE) & (~0ULL >> (64 - a->ways));
+	uint64_t invalid;
 
+	if (a->kind == KIND_RRIP)
+		return rrip_age(a, set);
+	invalid = assoc_match32(cache_tags(set), a->wpad, TAG_NONE) & (~0ULL >> (64 - a->ways));
 	if (invalid)
 		return (unsigned)__builtin_ctzll(invalid);
-	switch (a->policy) {
-	case REPL_LRU:
+	if (a->policy == REPL_LRU)
 		return repl_bytes(a, set)[a->ways - 1];
-	case REPL_PLRU:
+	if (a->policy == REPL_PLRU) {
+		*cache_order(a, set) &= ~PLRU_HOLES;
 		return plru_victim(*cache_order(a, set), a->ways);
-	case REPL_SRRIP:
-	case REPL_BRRIP:
-		return rrip_victim(repl_bytes(a, set), a->ways);
-	case REPL_RANDOM:
-		break;
 	}
 	return (unsigned)(((unsigned __int128)rng_splitmix(&a->random) * a->ways) >> 64);
 }
 
 void cache_inserted_other(struct cache_arr *a, unsigned char *set, unsigned way)
 {
-	if (a->policy == REPL_SRRIP)
-		repl_bytes(a, set)[way] = RRPV_MAX - 1;
-	else if (a->policy == REPL_BRRIP)
-		repl_bytes(a, set)[way] = rng_splitmix(&a->random) % BRRIP_RARE ? RRPV_MAX : RRPV_MAX - 1;
+	uint8_t *f = &cache_flags(a, set)[way];
+
+	if (a->policy == REPL_BRRIP)
+		*f = (uint8_t)((*f & ~REPL_BITS) |
+			       (rng_splitmix(&a->random) % BRRIP_RARE ? RRPV_MAX : RRPV_MAX - RRPV_ONE));
 	else
 		cache_touch_other(a, set, way);
 }
@@ -143,17 +135,17 @@ void cache_inserted_other(struct cache_arr *a, unsigned char *set, unsigned way)
 void cache_drop_way(struct cache_arr *a, unsigned char *set, unsigned way)
 {
 	cache_tags(set)[way] = TAG_NONE;
-	cache_flags(a, set)[way] = 0;
+	cache_flags(a, set)[way] = a->kind == KIND_RRIP ? RRPV_INVALID : 0;
 	if (a->off_sharers)
 		set[a->off_sharers + way] = 0;
-	if (a->lru_word)
+	if (a->kind == KIND_LRU) {
 		*cache_order(a, set) = assoc_lru_demote(*cache_order(a, set), way, a->ways);
-	else if (a->policy == REPL_LRU)
+	} else if (a->policy == REPL_LRU) {
 		bytes_to_back(repl_bytes(a, set), way, a->ways);
-	else if (a->policy == REPL_PLRU)
+	} else if (a->policy == REPL_PLRU) {
 		plru_point(cache_order(a, set), way, a->ways, false);
-	else if (a->policy != REPL_RANDOM)
-		repl_bytes(a, set)[way] = RRPV_MAX;
+		*cache_order(a, set) |= PLRU_HOLES;
+	}
 }
 
 static void layout(struct cache_arr *a, bool directory)
@@ -167,18 +159,65 @@ static void layout(struct cache_arr *a, bool directory)
 		off += a->wpad;
 	}
 	a->off_repl = ALIGN_UP(off, 8U);
-	off = a->off_repl + ALIGN_UP(MAX(a->ways, 8U), 8U);
+	off = a->off_repl + (a->policy == REPL_LRU && a->kind == KIND_OTHER ? ALIGN_UP(a->ways, 8U) : 8U);
+	off = MAX(off, a->off_flags + ALIGN_UP(a->ways, 16U)); /* assoc_match_bits reads that far */
 	a->stride = ALIGN_UP(off, 64U);
 }
 
 static void set_init(struct cache_arr *a, unsigned char *set)
 {
 	memset(set, 0xff, a->wpad * 4);
-	if (a->lru_word)
+	if (a->kind == KIND_RRIP)
+		memset(cache_flags(a, set), RRPV_INVALID, a->ways);
+	else if (a->kind == KIND_LRU)
 		*cache_order(a, set) = ASSOC_LRU_INIT;
+	else if (a->policy == REPL_PLRU)
+		*cache_order(a, set) = PLRU_HOLES;
 	else if (a->policy == REPL_LRU)
 		for (unsigned w = 0; w < a->ways; w++)
 			repl_bytes(a, set)[w] = (uint8_t)w;
+}
+
+/* Zeroed. Large arrays are visited at random: on huge pages where the computer has them. */
+static unsigned char *sets_alloc(size_t size)
+{
+	size_t align = size >= HOST_HUGE ? HOST_HUGE : 64;
+	unsigned char *p = aligned_alloc(align, ALIGN_UP(size, align));
+
+	if (!p)
+		return NULL;
+#ifdef MADV_HUGEPAGE
+	if (align == HOST_HUGE)
+		(void)madvise(p, ALIGN_UP(size, align), MADV_HUGEPAGE); /* only a matter of speed */
+#endif
+	memset(p, 0, size);
+	return p;
+}
+
+static void plru_init(struct cache_arr *a)
+{
+	a->plru_leaves = plru_leaves(a->ways);
+	for (unsigned w = 0; w < a->ways; w++) {
+		uint64_t ones = 0;
+
+		for (unsigned node = (a->plru_leaves + w) / 2; node; node /= 2)
+			a->plru_path[w] |= (uint16_t)(1U << node);
+		plru_point(&ones, w, a->ways, true);
+		a->plru_away[w] = (uint16_t)ones;
+	}
+	for (unsigned node = 1, span = a->plru_leaves, n = 1; span > 1; span /= 2, n *= 2)
+		for (unsigned i = 0; i < n; i++, node++)
+			if (i * span + span / 2 >= a->ways)
+				a->plru_left |= (uint16_t)(1U << node);
+}
+
+static enum cache_kind kind_of(enum replacement policy, uint32_t ways)
+{
+	if (policy == REPL_SRRIP || policy == REPL_BRRIP)
+		return KIND_RRIP;
+	if (ways > 16 || policy == REPL_RANDOM)
+		return KIND_OTHER;
+	return policy == REPL_LRU ? KIND_LRU : KIND_PLRU;
 }
 
 int cache_arr_init(struct cache_arr *a, uint64_t size, uint32_t ways, enum replacement policy, bool directory, bool fold,
@@ -191,17 +230,18 @@ int cache_arr_init(struct cache_arr *a, uint64_t size, uint32_t ways, enum repla
 	if (a->sets < 2 || a->sets > 1U << 26)
 		return -EINVAL;
 	a->wpad = ALIGN_UP(ways, 4U);
-	a->lru_word = policy == REPL_LRU && ways <= ASSOC_LRU_WAYS;
+	a->kind = kind_of(policy, ways);
+	if (a->kind == KIND_PLRU)
+		plru_init(a);
 	a->magic = ~0ULL / a->sets + 1;
 	if (!(a->sets & (a->sets - 1))) {
 		a->shift = (uint32_t)__builtin_ctzll(a->sets);
 		a->fold = fold;
 	}
 	layout(a, directory);
-	a->base = aligned_alloc(64, a->sets * a->stride);
+	a->base = sets_alloc(a->sets * a->stride);
 	if (!a->base)
 		return -ENOMEM;
-	memset(a->base, 0, a->sets * a->stride);
 	for (uint64_t s = 0; s < a->sets; s++)
 		set_init(a, a->base + s * a->stride);
 	if (directory) {

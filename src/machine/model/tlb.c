@@ -14,17 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t *keys_of(const struct tlb_arr *a, uint32_t set)
-{
-	return a->key + (size_t)set * 2 * a->ways;
-}
-
 void tlb_touch_stamp(struct tlb_arr *a, uint32_t set, unsigned way)
 {
 	a->order[(size_t)set * a->ways + way] = ++a->stamp;
 }
 
-static unsigned oldest(const struct tlb_arr *a, uint32_t set)
+unsigned tlb_oldest(const struct tlb_arr *a, uint32_t set)
 {
 	const uint64_t *s = a->order + (size_t)set * a->ways;
 	unsigned min = 0;
@@ -37,43 +32,20 @@ static unsigned oldest(const struct tlb_arr *a, uint32_t set)
 
 uint64_t *tlb_peek(const struct tlb_arr *a, uint64_t vpn, uint32_t tag)
 {
-	uint64_t *k;
+	uint32_t set;
 	int way;
 
 	if (!a->ways)
 		return NULL;
-	k = keys_of(a, tlb_set(a, vpn));
-	way = assoc_find64(k, a->ways, tlb_key(vpn, tag));
-	return way < 0 ? NULL : k + a->ways + way;
-}
-
-void tlb_insert(struct tlb_arr *a, uint64_t vpn, uint32_t tag, uint64_t value)
-{
-	uint32_t set;
-	uint64_t *k;
-	unsigned w;
-	int way;
-
-	if (!a->ways)
-		return;
 	set = tlb_set(a, vpn);
-	k = keys_of(a, set);
-	way = assoc_find64(k, a->ways, tlb_key(vpn, tag));
-	if (way >= 0)
-		w = (unsigned)way;
-	else
-		w = a->ways <= ASSOC_LRU_WAYS ? assoc_lru_victim(a->order[set], a->ways) : oldest(a, set);
-	k[w] = tlb_key(vpn, tag);
-	k[a->ways + w] = value;
-	if (a->ways <= ASSOC_LRU_WAYS)
-		a->order[set] = assoc_lru_touch(a->order[set], w);
-	else
-		tlb_touch_stamp(a, set, w);
+	way = tlb_way(a, set, tlb_key(vpn, tag));
+	return way < 0 ? NULL : tlb_keys(a, set) + a->ways + way;
 }
 
 static void drop_way(struct tlb_arr *a, uint32_t set, unsigned way)
 {
-	keys_of(a, set)[way] = TLB_KEY_NONE;
+	tlb_keys(a, set)[way] = TLB_KEY_NONE;
+	a->digest[(size_t)set * a->wpad + way] = tlb_digest(TLB_KEY_NONE);
 	if (a->ways <= ASSOC_LRU_WAYS)
 		a->order[set] = assoc_lru_demote(a->order[set], way, a->ways);
 	else
@@ -88,7 +60,7 @@ void tlb_drop(struct tlb_arr *a, uint64_t vpn, uint32_t tag)
 	if (!a->ways)
 		return;
 	set = tlb_set(a, vpn);
-	way = assoc_find64(keys_of(a, set), a->ways, tlb_key(vpn, tag));
+	way = tlb_way(a, set, tlb_key(vpn, tag));
 	if (way >= 0)
 		drop_way(a, set, (unsigned)way);
 }
@@ -97,7 +69,7 @@ void tlb_drop(struct tlb_arr *a, uint64_t vpn, uint32_t tag)
 static void drop_all(struct tlb_arr *a, uint32_t tag, uint64_t first, uint64_t last)
 {
 	for (uint32_t s = 0; s < a->sets; s++) {
-		uint64_t *k = keys_of(a, s);
+		uint64_t *k = tlb_keys(a, s);
 
 		for (unsigned w = 0; w < a->ways; w++) {
 			uint64_t vpn = k[w] >> TLB_KEY_LOW;
@@ -110,7 +82,7 @@ static void drop_all(struct tlb_arr *a, uint32_t tag, uint64_t first, uint64_t l
 
 int tlb_arr_init(struct tlb_arr *a, uint32_t entries, uint32_t ways)
 {
-	size_t keys, orders;
+	size_t keys, orders, digests;
 
 	*a = (struct tlb_arr){ 0 };
 	if (!entries)
@@ -120,14 +92,18 @@ int tlb_arr_init(struct tlb_arr *a, uint32_t entries, uint32_t ways)
 	if (entries % ways || ways > ASSOC_MAX_WAYS * 2)
 		return -EINVAL;
 	a->ways = ways;
+	a->wpad = ALIGN_UP(ways, 4U);
 	a->sets = entries / ways;
 	a->mask = a->sets & (a->sets - 1) ? 0 : a->sets - 1;
 	keys = ALIGN_UP(2UL * entries * sizeof(uint64_t), 64UL);
 	orders = ALIGN_UP((ways <= ASSOC_LRU_WAYS ? a->sets : entries) * sizeof(uint64_t), 64UL);
+	digests = ALIGN_UP((size_t)a->sets * a->wpad * sizeof(uint32_t), 64UL);
+	a->digest = aligned_alloc(64, digests);
 	a->key = aligned_alloc(64, keys);
 	a->order = aligned_alloc(64, orders);
-	if (!a->key || !a->order)
+	if (!a->digest || !a->key || !a->order)
 		return -ENOMEM;
+	memset(a->digest, 0xff, digests);
 	memset(a->key, 0xff, keys);
 	memset(a->order, 0, orders);
 	if (ways <= ASSOC_LRU_WAYS)
@@ -138,6 +114,7 @@ int tlb_arr_init(struct tlb_arr *a, uint32_t entries, uint32_t ways)
 
 void tlb_arr_done(struct tlb_arr *a)
 {
+	free(a->digest);
 	free(a->key);
 	free(a->order);
 	*a = (struct tlb_arr){ 0 };

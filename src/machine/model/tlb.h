@@ -31,12 +31,17 @@ enum tlb_size { TLB_4K, TLB_2M, TLB_1G, NR_TLB_SIZES };
 #define TLB_D 0x08ULL /* the entry in memory has Dirty set */
 #define TLB_RIGHTS (TLB_W | TLB_U | TLB_X)
 
+/*
+ * Lookup compares 32-bit digests of keys, which lie close together, then the one or two full keys that they point to. So a miss, the
+ * common case at the first level and in the page-walk caches, touches one host cache line.
+ */
 struct tlb_arr {
-	uint64_t *key;   /* [sets][2][ways]: keys, then values */
-	uint64_t *order; /* LRU words [sets], or for more than 16 ways stamps [sets][ways] */
+	uint32_t *digest; /* [sets][wpad] */
+	uint64_t *key;    /* [sets][2][ways]: keys, then values */
+	uint64_t *order;  /* LRU words [sets], or for more than 16 ways stamps [sets][ways] */
 	uint64_t stamp;
-	uint32_t sets, ways;
-	uint32_t mask;   /* sets - 1, or 0 when sets is not a power of two */
+	uint32_t sets, ways, wpad;
+	uint32_t mask;    /* sets - 1, or 0 when sets is not a power of two */
 };
 
 static ATTR_ALWAYS_INLINE unsigned tlb_shift(enum tlb_size s)
@@ -54,29 +59,72 @@ static ATTR_ALWAYS_INLINE uint32_t tlb_set(const struct tlb_arr *a, uint64_t vpn
 	return likely(a->mask || a->sets == 1) ? (uint32_t)vpn & a->mask : (uint32_t)(vpn % a->sets);
 }
 
+static ATTR_ALWAYS_INLINE uint32_t tlb_digest(uint64_t key)
+{
+	return (uint32_t)key ^ (uint32_t)(key >> TLB_KEY_LOW);
+}
+
+static ATTR_ALWAYS_INLINE uint64_t *tlb_keys(const struct tlb_arr *a, uint32_t set)
+{
+	return a->key + (size_t)set * 2 * a->ways;
+}
+
+/* The way of a set that has the key, or -1. */
+static ATTR_ALWAYS_INLINE int tlb_way(const struct tlb_arr *a, uint32_t set, uint64_t key)
+{
+	uint64_t m = assoc_match32(a->digest + (size_t)set * a->wpad, a->wpad, tlb_digest(key));
+
+	for (; m; m &= m - 1)
+		if (likely(tlb_keys(a, set)[__builtin_ctzll(m)] == key))
+			return __builtin_ctzll(m);
+	return -1;
+}
+
 void tlb_touch_stamp(struct tlb_arr *a, uint32_t set, unsigned way);
+unsigned tlb_oldest(const struct tlb_arr *a, uint32_t set);
 
 /* The value of an entry (and its use is noted), or NULL. */
 static ATTR_ALWAYS_INLINE uint64_t *tlb_find(struct tlb_arr *a, uint64_t vpn, uint32_t tag)
 {
+	uint32_t set;
+	int way;
+
 	if (unlikely(!a->ways))
 		return NULL;
-	uint32_t set = tlb_set(a, vpn);
-	uint64_t *k = a->key + (size_t)set * 2 * a->ways;
-	int way = assoc_find64(k, a->ways, tlb_key(vpn, tag));
-
+	set = tlb_set(a, vpn);
+	way = tlb_way(a, set, tlb_key(vpn, tag));
 	if (way < 0)
 		return NULL;
 	if (likely(a->ways <= ASSOC_LRU_WAYS))
 		a->order[set] = assoc_lru_touch(a->order[set], (unsigned)way);
 	else
 		tlb_touch_stamp(a, set, (unsigned)way);
-	return k + a->ways + way;
+	return tlb_keys(a, set) + a->ways + way;
+}
+
+/* Insert what is known to be absent. */
+static ATTR_ALWAYS_INLINE void tlb_add(struct tlb_arr *a, uint64_t vpn, uint32_t tag, uint64_t value)
+{
+	uint32_t set;
+	uint64_t *k;
+	unsigned w;
+
+	if (unlikely(!a->ways))
+		return;
+	set = tlb_set(a, vpn);
+	k = tlb_keys(a, set);
+	w = likely(a->ways <= ASSOC_LRU_WAYS) ? assoc_lru_victim(a->order[set], a->ways) : tlb_oldest(a, set);
+	k[w] = tlb_key(vpn, tag);
+	k[a->ways + w] = value;
+	a->digest[(size_t)set * a->wpad + w] = tlb_digest(k[w]);
+	if (likely(a->ways <= ASSOC_LRU_WAYS))
+		a->order[set] = assoc_lru_touch(a->order[set], w);
+	else
+		tlb_touch_stamp(a, set, w);
 }
 
 /* Looks without a trace. */
 uint64_t *tlb_peek(const struct tlb_arr *a, uint64_t vpn, uint32_t tag);
-void tlb_insert(struct tlb_arr *a, uint64_t vpn, uint32_t tag, uint64_t value);
 void tlb_drop(struct tlb_arr *a, uint64_t vpn, uint32_t tag);
 int tlb_arr_init(struct tlb_arr *a, uint32_t entries, uint32_t ways);
 void tlb_arr_done(struct tlb_arr *a);

@@ -60,12 +60,12 @@ static uint64_t walk_kernel_tables(struct model *md, struct core_cpu *cc, paddr_
 	if (!have_pud) {
 		if (!tlb_find(&pwc[2], pa >> PGDIR_SHIFT, tag)) {
 			t = kernel_line(md, cc, KERNEL_TABLES, t);
-			tlb_insert(&pwc[2], pa >> PGDIR_SHIFT, tag, 0);
+			tlb_add(&pwc[2], pa >> PGDIR_SHIFT, tag, 0);
 		}
 		t = kernel_line(md, cc, KERNEL_PUD + (pa >> PUD_SHIFT) * 8, t);
 		if (md->core.kernel_1g)
 			return t;
-		tlb_insert(&pwc[1], pa >> PUD_SHIFT, tag, 0);
+		tlb_add(&pwc[1], pa >> PUD_SHIFT, tag, 0);
 	}
 	return kernel_line(md, cc, KERNEL_PMD + (pa >> PMD_SHIFT) * 8 % KERNEL_PMD_BYTES, t);
 }
@@ -98,9 +98,9 @@ uint64_t walk_kernel(struct cpu *c, struct core_cpu *cc, paddr_t pa)
 		cc->walker_free[w] = t;
 		cc->stats.walk_kernel++;
 		cc->stats.walk_ps_kernel += t - start;
-		tlb_insert(l2, l2_vpn, cc->kernel_tag, 0);
+		tlb_add(l2, l2_vpn, cc->kernel_tag, 0);
 	}
-	tlb_insert(&tlb->l1[s], vpn, cc->kernel_tag, 0);
+	tlb_add(&tlb->l1[s], vpn, cc->kernel_tag, 0);
 	return t;
 }
 
@@ -187,7 +187,7 @@ static int walk_tables(struct model *md, struct core_cpu *cc, struct walk *w)
 			w->t = walk_line(md, cc, pa, w->t, MEM_STORE);
 		}
 		table = (*e & PTE_ADDR_MASK) | rights;
-		tlb_insert(&cc->phys->tlb.pwc[level - 1], w->va >> shift, cc->tag, table);
+		tlb_add(&cc->phys->tlb.pwc[level - 1], w->va >> shift, cc->tag, table);
 	}
 }
 
@@ -225,52 +225,67 @@ static void count_walk(struct core_cpu *cc, enum tlb_size s, uint64_t ps)
 static void insert_l2(struct core_tlb *tlb, vaddr_t va, enum tlb_size s, uint32_t tag, uint64_t value)
 {
 	if (s == TLB_4K)
-		tlb_insert(&tlb->l2_4k, va >> PAGE_SHIFT, tag, value);
+		tlb_add(&tlb->l2_4k, va >> PAGE_SHIFT, tag, value);
 	else if (s == TLB_1G)
-		tlb_insert(&tlb->l2_1g, va >> PUD_SHIFT, tag, value);
+		tlb_add(&tlb->l2_1g, va >> PUD_SHIFT, tag, value);
 	else if (tlb->shared_2m)
-		tlb_insert(&tlb->l2_4k, (va >> PMD_SHIFT) | TLB_VPN_2M, tag, value);
+		tlb_add(&tlb->l2_4k, (va >> PMD_SHIFT) | TLB_VPN_2M, tag, value);
 	else
-		tlb_insert(&tlb->l2_2m, va >> PMD_SHIFT, tag, value);
+		tlb_add(&tlb->l2_2m, va >> PMD_SHIFT, tag, value);
 }
 
-/* Does a TLB have it, with the rights needed? */
-static bool find_in_tlb(struct model *md, struct core_cpu *cc, struct walk *w)
+static ATTR_ALWAYS_INLINE uint64_t *find_l2(struct core_tlb *tlb, vaddr_t va, enum tlb_size s, uint32_t tag)
+{
+	if (likely(s == TLB_4K))
+		return tlb_find(&tlb->l2_4k, va >> PAGE_SHIFT, tag);
+	if (s == TLB_1G)
+		return tlb_find(&tlb->l2_1g, va >> PUD_SHIFT, tag);
+	if (tlb->shared_2m)
+		return tlb_find(&tlb->l2_4k, (va >> PMD_SHIFT) | TLB_VPN_2M, tag);
+	return tlb_find(&tlb->l2_2m, va >> PMD_SHIFT, tag);
+}
+
+enum tlb_answer { TLB_HIT, TLB_MISS, TLB_WEAK };
+
+/*
+ * Does a TLB have it, with the rights needed? TLB_WEAK: there is an entry, with fewer; the one in memory decides. Sizes
+ * that this CPU has never found in tables cannot be there.
+ */
+static ATTR_ALWAYS_INLINE enum tlb_answer find_in_tlb(struct model *md, struct core_cpu *cc, struct walk *w)
 {
 	struct core_tlb *tlb = &cc->phys->tlb;
 	uint64_t need = access_need(w->flags), *v;
 
 	for (enum tlb_size s = TLB_4K; s < NR_TLB_SIZES; s++) {
+		if (!(cc->sizes_seen & 1U << s))
+			continue;
 		v = tlb_find(&tlb->l1[s], w->va >> tlb_shift(s), cc->tag);
-		if (v && (*v & need) == need) {
-			use_page(cc, w->va, s, *v);
-			return true;
-		}
-		if (v)
-			return false; /* the entry in memory decides */
+		if (!v)
+			continue;
+		if ((*v & need) != need)
+			return TLB_WEAK;
+		use_page(cc, w->va, s, *v);
+		return TLB_HIT;
 	}
-	w->size = TLB_4K;
-	v = tlb_find(&tlb->l2_4k, w->va >> PAGE_SHIFT, cc->tag);
-	if (!v) {
-		w->size = TLB_2M;
-		v = tlb->shared_2m ? tlb_find(&tlb->l2_4k, (w->va >> PMD_SHIFT) | TLB_VPN_2M, cc->tag) :
-				     tlb_find(&tlb->l2_2m, w->va >> PMD_SHIFT, cc->tag);
+	for (enum tlb_size s = TLB_4K; s < NR_TLB_SIZES; s++) {
+		if (!(cc->sizes_seen & 1U << s))
+			continue;
+		v = find_l2(tlb, w->va, s, cc->tag);
+		if (!v)
+			continue;
+		if ((*v & need) != need)
+			return TLB_WEAK;
+		w->t += md->desc.stlb.latency_ps;
+		tlb_add(&tlb->l1[s], w->va >> tlb_shift(s), cc->tag, *v);
+		count_l1_miss(cc, s);
+		use_page(cc, w->va, s, *v);
+		return TLB_HIT;
 	}
-	if (!v) {
-		w->size = TLB_1G;
-		v = tlb_find(&tlb->l2_1g, w->va >> PUD_SHIFT, cc->tag);
-	}
-	if (!v || (*v & need) != need)
-		return false;
-	w->t += md->desc.stlb.latency_ps;
-	tlb_insert(&tlb->l1[w->size], w->va >> tlb_shift(w->size), cc->tag, *v);
-	count_l1_miss(cc, w->size);
-	use_page(cc, w->va, w->size, *v);
-	return true;
+	return TLB_MISS;
 }
 
-/* A stale entry of another size, or one with fewer rights, goes before the new one comes. */
-static void drop_old(struct core_cpu *cc, vaddr_t va)
+/* An entry with too few rights, of whatever size, goes before the new one comes. */
+static ATTR_NOINLINE void drop_old(struct core_cpu *cc, vaddr_t va)
 {
 	struct core_tlb *tlb = &cc->phys->tlb;
 
@@ -282,26 +297,30 @@ static void drop_old(struct core_cpu *cc, vaddr_t va)
 	tlb_drop(&tlb->l2_1g, va >> PUD_SHIFT, cc->tag);
 }
 
-static int translate(struct model *md, struct core_cpu *cc, struct walk *w)
+static ATTR_ALWAYS_INLINE int translate(struct model *md, struct core_cpu *cc, struct walk *w)
 {
 	struct core_tlb *tlb = &cc->phys->tlb;
+	enum tlb_answer answer;
 	unsigned walker;
 	uint64_t start;
 	int r;
 
-	if (find_in_tlb(md, cc, w))
+	answer = find_in_tlb(md, cc, w);
+	if (answer == TLB_HIT)
 		return 0;
 	walker = pick_walker(cc);
 	start = w->t = MAX(w->t, cc->walker_free[walker]);
-	drop_old(cc, w->va);
+	if (answer == TLB_WEAK)
+		drop_old(cc, w->va);
 	r = walk_tables(md, cc, w);
 	cc->walker_free[walker] = w->t;
 	if (r)
 		return r;
+	cc->sizes_seen |= 1U << w->size;
 	count_l1_miss(cc, w->size);
 	count_walk(cc, w->size, w->t - start);
 	insert_l2(tlb, w->va, w->size, cc->tag, w->value);
-	tlb_insert(&tlb->l1[w->size], w->va >> tlb_shift(w->size), cc->tag, w->value);
+	tlb_add(&tlb->l1[w->size], w->va >> tlb_shift(w->size), cc->tag, w->value);
 	use_page(cc, w->va, w->size, w->value);
 	return 0;
 }
