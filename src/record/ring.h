@@ -35,9 +35,9 @@ struct ring {
 	uint64_t insns_begin;       /* instructions executed before the block at hand */
 	uint64_t insns_block;       /* instructions in the block at hand */
 	uint64_t insns_done;        /* of all, what the stream has accounted for */
+	uint64_t mask;              /* ring_words - 1 */
 	uint64_t chunk_end;         /* words below this index may be written (R4) */
 	uint64_t control;           /* words that are no references */
-	uint64_t discard;           /* a private ring: nobody reads it */
 	/* The drain's. */
 	_Alignas(64) uint64_t tail;
 	/* Set once by the owner, before LIVE. */
@@ -50,6 +50,7 @@ struct ring {
 	uint64_t sys_args[6];
 	uint64_t sys_ticket;
 	uint32_t sys_open;
+	uint32_t discard;           /* nobody reads it */
 	uint32_t exit_how;
 	uint64_t exit_status;
 	uint64_t exit_ticket;       /* of a stream that its successor ended (EXECED) */

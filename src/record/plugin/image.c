@@ -179,13 +179,27 @@ static bool mapping_around(uint64_t addr, uint64_t *ret_start, uint64_t *ret_end
 	return found;
 }
 
-static void put_stack(struct ring *r, const struct image *im)
+/*
+ * Right above the last thing that it loaded for the image (interpreter, or stack of a static program) the emulator keeps an interrupt
+ * and a global descriptor table, a page each.
+ */
+static void find_tables(uint64_t top)
+{
+	uint64_t start, end, len = 2 * PAGE;
+
+	if (mapping_around(top + plugin.guest_base, &start, &end) && end - plugin.guest_base >= top + len) {
+		plugin.tables_start = top;
+		plugin.tables_len = len;
+	}
+}
+
+static uint64_t put_stack(struct ring *r, const struct image *im)
 {
 	char name[PATH_MAX];
 	uint64_t start, end, top;
 
 	if (!mapping_around(im->sp + plugin.guest_base, &start, &end))
-		return;
+		return 0;
 	start -= plugin.guest_base;
 	end -= plugin.guest_base;
 	/* The name of the file is the topmost thing on a stack, below one empty word. */
@@ -194,6 +208,7 @@ static void put_stack(struct ring *r, const struct image *im)
 		end = top > im->sp && top < end ? top : end;
 	}
 	put_area(r, AREA_STACK, start, end, PROT_READ | PROT_WRITE, NULL, 0);
+	return end;
 }
 
 static void put_image(struct ring *r, struct image *im, uint64_t first_ref)
@@ -213,7 +228,7 @@ static void put_image(struct ring *r, struct image *im, uint64_t first_ref)
 	find_interp(&exe, im);
 	if (im->interp_base && read_object(im->interp_base, 0, 0, &interp))
 		put_object(r, &interp, AREA_INTERP, im->interp);
-	put_stack(r, im);
+	find_tables(MAX(put_stack(r, im), object_top(&interp)));
 }
 
 void image_describe(struct ring *r, uint64_t first_ref)

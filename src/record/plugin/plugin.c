@@ -25,59 +25,87 @@ struct plugin plugin;
 __thread struct ring *my_ring __attribute__((tls_model("initial-exec")));
 
 /*
- * What the emulator's description of an access means, asked once for each of the few that occur: KIND_KNOWN, KIND_RMW, KIND_STORE, log2 of the size.
- * Racing threads write the same value.
+ * What the emulator's description of an access means, asked once for each of the few that occur. Racing threads write the same value.
+ * The low four bits are a reference word's bits 62 to 59; KIND_PLAIN is set for single loads and stores, and so tells the fast path from all else.
  */
 #define KIND_BITS 18
-#define KIND_KNOWN 0x80U
-#define KIND_RMW 0x10U
-#define KIND_STORE 0x08U
-#define KIND_SIZE 0x07U
-static uint8_t kinds[1U << KIND_BITS];
+#define KIND_MASK ((1U << KIND_BITS) - 1)
+#define KIND_PLAIN 0x10U
+#define KIND_RMW 0x20U
+#define KIND_HELPER 0x40U
+static uint8_t kinds[KIND_MASK + 1];
 
-static ATTR_NOINLINE unsigned kind_ask(qemu_plugin_meminfo_t info)
+static unsigned kind_ask(qemu_plugin_meminfo_t info)
 {
-	unsigned kind = KIND_KNOWN | (qemu_plugin_mem_size_shift(info) & KIND_SIZE);
+	unsigned kind = (qemu_plugin_mem_size_shift(info) & 7U) << 1 | qemu_plugin_mem_is_store(info);
 
-	if (qemu_plugin_mem_is_store(info))
-		kind |= KIND_STORE;
-	/* An atomic read-modify-write comes as one access; the interface has no question for it, the enum sits above the operation. */
+	/*
+	 * Two things that the interface has no question for, from how 7.2 packs the value: an atomic read-modify-write comes as one
+	 * access (the enum qemu_plugin_mem_rw is above bit 16); what the emulator's own helpers access has an MMU index that is not 0 (bits 3 to 0).
+	 */
 	if ((info >> 16 & 3) == QEMU_PLUGIN_MEM_RW)
 		kind |= KIND_RMW;
-	kinds[info & ((1U << KIND_BITS) - 1)] = (uint8_t)kind;
+	if (info & 0xf)
+		kind |= KIND_HELPER;
+	if (!(kind & (KIND_RMW | KIND_HELPER)))
+		kind |= KIND_PLAIN;
+	kinds[info & KIND_MASK] = (uint8_t)kind;
 	return kind;
 }
 
-static ATTR_ALWAYS_INLINE void put_ref(struct ring *r, uint64_t ref, uint64_t insns)
+static ATTR_ALWAYS_INLINE uint64_t make_ref(unsigned kind, uint64_t vaddr)
 {
-	uint64_t head = r->head;
-
-	if (unlikely(head >= r->limit || insns > WORD_INSNS_MAX)) {
-		ring_ref_slow(r, ref, insns);
-		return;
-	}
-	ring_words(r)[head & (plugin.shared->ring_words - 1)] = ref | insns << WORD_INSNS_SHIFT;
-	__atomic_store_n(&r->head, head + 1, __ATOMIC_RELEASE);
+	return (uint64_t)(kind & 0xf) << (WORD_SIZE_SHIFT - 1) | vaddr;
 }
 
+/* Everything but the common case, which is a plain access with room for its word. */
+static ATTR_NOINLINE void on_memory_slow(struct ring *r, qemu_plugin_meminfo_t info, uint64_t vaddr, uint64_t now)
+{
+	unsigned kind = kinds[info & KIND_MASK];
+	uint64_t insns;
+
+	if (!kind)
+		kind = kind_ask(info);
+	if (kind & KIND_HELPER) {
+		/* Segment registers are loaded from tables that a real processor finds in the kernel's memory. */
+		if (vaddr - plugin.tables_start < plugin.tables_len)
+			return;
+		/* Between blocks (a signal's frame) the place in the block is an old one. */
+		now = MIN(now, r->insns_begin + r->insns_block);
+	}
+	now = MAX(now, r->insns_done);
+	insns = now - r->insns_done;
+	r->insns_done = now;
+	vaddr &= WORD_ADDR_MASK;
+	if (kind & KIND_RMW) {
+		ring_ref_slow(r, make_ref(kind & ~1U, vaddr), insns);
+		insns = 0;
+	}
+	ring_ref_slow(r, make_ref(kind, vaddr), insns);
+}
+
+/* vaddr has been accessed, so it is below 2^47. */
 static void on_memory(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *data)
 {
 	struct ring *r = my_ring;
-	unsigned kind = kinds[info & ((1U << KIND_BITS) - 1)];
-	uint64_t now, insns, ref;
+	unsigned kind = kinds[info & KIND_MASK];
+	uint64_t now = r->insns_begin + (uintptr_t)data, insns = now - r->insns_done, head = r->head;
 
 	(void)vcpu;
-	if (unlikely(!kind))
-		kind = kind_ask(info);
-	now = r->insns_begin + (uintptr_t)data;
-	insns = now - r->insns_done;
-	r->insns_done = now;
-	ref = word_ref(vaddr, kind & KIND_SIZE, kind & KIND_STORE, 0);
-	if (unlikely(kind & KIND_RMW)) {
-		put_ref(r, ref & ~WORD_STORE, insns);
-		insns = 0;
+	if (unlikely(!(kind & KIND_PLAIN) || insns > WORD_INSNS_MAX || head >= r->limit)) {
+		on_memory_slow(r, info, vaddr, now);
+		return;
 	}
-	put_ref(r, ref, insns);
+	r->insns_done = now;
+	ring_words(r)[head & r->mask] = make_ref(kind, vaddr) | insns << WORD_INSNS_SHIFT;
+	__atomic_store_n(&r->head, head + 1, __ATOMIC_RELEASE);
+}
+
+/* Its slow path is behind a call so that the common one needs no stack. */
+static ATTR_NOINLINE void first_block(unsigned vcpu, void *data)
+{
+	sys_thread_begin(vcpu);
+	my_ring->insns_block = (uintptr_t)data;
 }
 
 static void on_block(unsigned vcpu, void *data)
@@ -85,8 +113,8 @@ static void on_block(unsigned vcpu, void *data)
 	struct ring *r = my_ring;
 
 	if (unlikely(!r)) {
-		sys_thread_begin(vcpu);
-		r = my_ring;
+		first_block(vcpu, data);
+		return;
 	}
 	r->insns_begin += r->insns_block;
 	r->insns_block = (uintptr_t)data;

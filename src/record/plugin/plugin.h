@@ -22,6 +22,7 @@ struct plugin {
 	uint64_t guest_base;      /* host address = guest address + this */
 	bool base_known;
 	bool image_described;     /* W_EXEC and its areas are written */
+	uint64_t tables_start, tables_len; /* the emulator's descriptor tables, in guest memory but not the program's */
 	uint32_t first_how;       /* THREAD_FIRST or THREAD_EXEC */
 	uint64_t first_parent, first_ticket;
 	/* Of the fork that is happening: the emulator holds its fork lock around it. */

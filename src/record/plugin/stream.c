@@ -66,18 +66,16 @@ static void next_chunk(struct ring *r)
 
 uint64_t *ring_room(struct ring *r, unsigned n)
 {
-	uint64_t mask = plugin.shared->ring_words - 1;
-
 	if (r->head + n > r->chunk_end) {
 		uint64_t pad = r->chunk_end - r->head;
 
 		for (uint64_t i = 0; i < pad; i++)
-			ring_words(r)[(r->head + i) & mask] = word_control(W_NOP, 0, 0);
+			ring_words(r)[(r->head + i) & r->mask] = word_control(W_NOP, 0, 0);
 		r->control += pad;
 		__atomic_store_n(&r->head, r->chunk_end, __ATOMIC_RELEASE);
 		next_chunk(r);
 	}
-	return &ring_words(r)[r->head & mask];
+	return &ring_words(r)[r->head & r->mask];
 }
 
 void ring_commit(struct ring *r, unsigned n)
@@ -111,7 +109,7 @@ void ring_put_name(struct ring *r, const char *text)
 
 void ring_flush_insns(struct ring *r)
 {
-	uint64_t now = r->insns_begin + r->insns_block, n = now - r->insns_done;
+	uint64_t now = MAX(r->insns_begin + r->insns_block, r->insns_done), n = now - r->insns_done;
 
 	r->insns_done = now;
 	if (n)
@@ -130,7 +128,7 @@ void ring_ref_slow(struct ring *r, uint64_t ref, uint64_t insns)
 	}
 	if (r->head == r->chunk_end)
 		next_chunk(r);
-	ring_words(r)[r->head & (plugin.shared->ring_words - 1)] = ref | insns << WORD_INSNS_SHIFT;
+	ring_words(r)[r->head & r->mask] = ref | insns << WORD_INSNS_SHIFT;
 	__atomic_store_n(&r->head, r->head + 1, __ATOMIC_RELEASE);
 }
 
@@ -182,6 +180,7 @@ struct ring *stream_open(enum thread_how how, uint64_t parent, uint64_t clone_ti
 	r->clone_ticket = clone_ticket;
 	r->clone_flags = clone_flags;
 	r->how = how;
+	r->mask = s->ring_words - 1;
 	r->chunk_end = r->limit = s->chunk_words;
 	r->stream = r->discard ? RING_NO_STREAM : __atomic_fetch_add(&s->next_stream, 1, __ATOMIC_SEQ_CST);
 	ring_put(r, W_THREAD, r->stream,
