@@ -108,7 +108,7 @@ static int report(const struct run_args *a, const struct lab_options *o, const s
 static bool anything_done(const struct lab_result *r)
 {
 	for (size_t i = 0; i < r->nr_rows; i++)
-		if (r->rows[i].replayed && r->rows[i].replay.refs)
+		if (r->rows[i].replayed && (r->rows[i].finished || r->rows[i].replay.refs))
 			return true;
 	return false;
 }

@@ -13,39 +13,40 @@ struct column {
 	const char *label, *metric;
 	enum unit_style style;
 	bool starts_block;
+	const char *of; /* a count without which the figure means nothing */
 };
 
 static const struct column columns[] = {
-	{ "time", "time_ns", STYLE_NS, true },
-	{ "ratio", "time_ratio", STYLE_RATIO, false },
-	{ "CPU time", "cpu_time_ns", STYLE_NS, false },
-	{ "in kernel", "kernel_ns", STYLE_NS, false },
-	{ "in faults", "fault_time_ns", STYLE_NS, false },
-	{ "faults", "pgfault", STYLE_COUNT, true },
-	{ "4K new", "quire_fault_anon_4k", STYLE_COUNT, false },
-	{ "2M new", "quire_fault_anon_2m", STYLE_COUNT, false },
-	{ "zero 4K", "quire_fault_zero_4k", STYLE_COUNT, false },
-	{ "zero 2M", "quire_fault_zero_2m", STYLE_COUNT, false },
-	{ "copy 4K", "quire_fault_cow_4k", STYLE_COUNT, false },
-	{ "copy 2M", "quire_fault_cow_2m", STYLE_COUNT, false },
-	{ "file", "quire_fault_file", STYLE_COUNT, false },
-	{ "fault p50", "fault_latency_p50_ns", STYLE_NS, true },
-	{ "p99", "fault_latency_p99_ns", STYLE_NS, false },
-	{ "max", "fault_latency_max_ns", STYLE_NS, false },
-	{ "4K new p50", "fault_latency_anon_4k_p50_ns", STYLE_NS, false },
-	{ "p99", "fault_latency_anon_4k_p99_ns", STYLE_NS, false },
-	{ "2M new p50", "fault_latency_anon_2m_p50_ns", STYLE_NS, false },
-	{ "p99", "fault_latency_anon_2m_p99_ns", STYLE_NS, false },
-	{ "TLB misses 4K", "tlb_misses_4k", STYLE_COUNT, true },
-	{ "walks 4K", "walk_ns_4k", STYLE_NS, false },
-	{ "TLB misses 2M", "tlb_misses_2m", STYLE_COUNT, false },
-	{ "walks 2M", "walk_ns_2m", STYLE_NS, false },
-	{ "peak RSS", "rss_peak_bytes", STYLE_BYTES, true },
-	{ "final RSS", "rss_final_bytes", STYLE_BYTES, false },
-	{ "on 2M pages", "huge_share", STYLE_PERCENT, false },
-	{ "cleared", "bytes_cleared", STYLE_BYTES, false },
-	{ "copied", "bytes_copied", STYLE_BYTES, false },
-	{ "tables", "pgtables_peak_bytes", STYLE_BYTES, false },
+	{ "time", "time_ns", STYLE_NS, true, NULL },
+	{ "ratio", "time_ratio", STYLE_RATIO, false, NULL },
+	{ "CPU time", "cpu_time_ns", STYLE_NS, false, NULL },
+	{ "in kernel", "kernel_ns", STYLE_NS, false, NULL },
+	{ "in faults", "fault_time_ns", STYLE_NS, false, NULL },
+	{ "faults", "pgfault", STYLE_COUNT, true, NULL },
+	{ "4K new", "quire_fault_anon_4k", STYLE_COUNT, false, NULL },
+	{ "2M new", "quire_fault_anon_2m", STYLE_COUNT, false, NULL },
+	{ "zero 4K", "quire_fault_zero_4k", STYLE_COUNT, false, NULL },
+	{ "zero 2M", "quire_fault_zero_2m", STYLE_COUNT, false, NULL },
+	{ "copy 4K", "quire_fault_cow_4k", STYLE_COUNT, false, NULL },
+	{ "copy 2M", "quire_fault_cow_2m", STYLE_COUNT, false, NULL },
+	{ "file", "quire_fault_file", STYLE_COUNT, false, NULL },
+	{ "fault p50", "fault_latency_p50_ns", STYLE_NS, true, "fault_count" },
+	{ "p99", "fault_latency_p99_ns", STYLE_NS, false, "fault_count" },
+	{ "max", "fault_latency_max_ns", STYLE_NS, false, "fault_count" },
+	{ "4K new p50", "fault_latency_anon_4k_p50_ns", STYLE_NS, false, "fault_count_anon_4k" },
+	{ "p99", "fault_latency_anon_4k_p99_ns", STYLE_NS, false, "fault_count_anon_4k" },
+	{ "2M new p50", "fault_latency_anon_2m_p50_ns", STYLE_NS, false, "fault_count_anon_2m" },
+	{ "p99", "fault_latency_anon_2m_p99_ns", STYLE_NS, false, "fault_count_anon_2m" },
+	{ "TLB misses 4K", "tlb_misses_4k", STYLE_COUNT, true, NULL },
+	{ "walks 4K", "walk_ns_4k", STYLE_NS, false, NULL },
+	{ "TLB misses 2M", "tlb_misses_2m", STYLE_COUNT, false, NULL },
+	{ "walks 2M", "walk_ns_2m", STYLE_NS, false, NULL },
+	{ "peak RSS", "rss_peak_bytes", STYLE_BYTES, true, NULL },
+	{ "final RSS", "rss_final_bytes", STYLE_BYTES, false, NULL },
+	{ "on 2M pages", "huge_share", STYLE_PERCENT, false, NULL },
+	{ "cleared", "bytes_cleared", STYLE_BYTES, false, NULL },
+	{ "copied", "bytes_copied", STYLE_BYTES, false, NULL },
+	{ "tables", "pgtables_peak_bytes", STYLE_BYTES, false, NULL },
 };
 
 #define LABEL_MAX 40
@@ -120,7 +121,7 @@ static void print_table(FILE *f, const struct lab_result *r, bool bold)
 			const struct metric *m = metrics_find(&row->metrics, columns[c].metric);
 			char buf[UNIT_MAX] = "-";
 
-			if (m)
+			if (m && (!columns[c].of || metrics_u64(&row->metrics, columns[c].of)))
 				unit_format(buf, columns[c].style, m->value, m->decimals);
 			table_cell(&t, buf);
 		}

@@ -329,7 +329,7 @@ int trace_writer_create(const char *path, const struct trace_meta *meta, struct 
 	w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	rc = w->fd < 0 ? -errno : write_header(w, meta);
 	if (rc) {
-		snprintf(err, errlen, "%s: %s", w->fd < 0 ? w->tmp : w->path, strerror(-rc));
+		snprintf(err, errlen, "%s: %s", w->path, strerror(-rc));
 		if (w->fd >= 0)
 			unlink(w->tmp);
 		writer_free(w);
