@@ -55,6 +55,12 @@ static vaddr_t address(uint64_t page)
 	return AREA + PAGES(page);
 }
 
+/* A page to access: often one of a few, so that TLBs hold what the next call takes away. */
+static uint64_t pick_page(struct game *g)
+{
+	return pick(g, 3) ? pick(g, NR_PAGES / 512) * 512 + pick(g, 6) : pick(g, NR_PAGES);
+}
+
 /* A range of pages: short, long, or whole huge pages. */
 static void pick_range(struct game *g, uint64_t *ret_first, uint64_t *ret_n)
 {
@@ -64,6 +70,8 @@ static void pick_range(struct game *g, uint64_t *ret_first, uint64_t *ret_n)
 	if (!pick(g, 3)) {
 		first = ALIGN_DOWN(first, 512ULL);
 		n = 512 * (1 + pick(g, 2));
+	} else if (!pick(g, 3)) {
+		first = ALIGN_DOWN(first, 512ULL) + pick(g, 3);
 	}
 	*ret_first = first;
 	*ret_n = MIN(n, NR_PAGES - first);
@@ -291,7 +299,7 @@ static void step_move(struct game *g, struct space *s)
 
 static void step_store(struct game *g, struct space *s)
 {
-	uint64_t i = pick(g, NR_PAGES);
+	uint64_t i = pick_page(g);
 	struct page *p = &s->page[i];
 	uint64_t value = ++g->next_value;
 
@@ -317,7 +325,7 @@ static void step_store(struct game *g, struct space *s)
 
 static void step_load(struct game *g, struct space *s)
 {
-	uint64_t i = pick(g, NR_PAGES), value = 0;
+	uint64_t i = pick_page(g), value = 0;
 	struct page *p = &s->page[i];
 
 	fail_begin(g);
