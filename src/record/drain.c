@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define PARTIAL_NS (100 * NS_PER_MS)
-#define DOOMED_NS (2 * NS_PER_S)
+#define DOOMED_NS (5 * NS_PER_S)
 #define UNRECORDED_NS (100 * NS_PER_MS)
 
 uint64_t record_now_ns(void)
@@ -139,7 +139,7 @@ static bool find_new(struct drain *d)
 static void count(const struct ring *r, uint64_t head, uint64_t *refs, uint64_t *insns, uint64_t *syscalls)
 {
 	*refs += head > r->control ? head - r->control : 0;
-	*insns += r->insns_begin + r->insns_block;
+	*insns += r->insns_done;
 	*syscalls += r->syscalls;
 }
 

@@ -8,6 +8,8 @@
  *     58..47  instructions executed since the previous word of this stream that carries instructions, this one's own included
  *             (saturating at 4095: the rest goes into a W_INSNS word before it)
  *     46..0   virtual address as recorded
+ *     A read-modify-write is a load and a store; the store of an atomic one carries 0 instructions. Each round of a repeated string
+ *     instruction counts as one instruction. What is left early by a fault or signal counts to the end of its block of code.
  * bit 63 = 1: control word
  *     62..56  type (enum word_type)
  *     55..48  n, payload words that follow (a payload word is plain data, whatever its bit 63)
@@ -37,29 +39,40 @@ enum word_type {
 	/*
 	 * First word of a stream. arg: stream number. payload: ticket, pid (guest), tid (guest), parent stream (~0: none),
 	 * ticket of the parent's clone call (0: none), clone flags, how (enum thread_how).
+	 * An image that execve began is a stream of its own, THREAD_EXEC: parent is the stream that made the call, the ticket is the
+	 * call's W_SYSCALL's, and W_EXEC follows. The old streams of the process end: EXIT_EXEC the caller's, EXIT_THREAD the others.
 	 */
 	W_THREAD = 2,
 	/* Entry of a system call. arg: number (x86-64). payload: ticket, a0..a5, monotonic time in ns. */
 	W_SYSCALL = 3,
-	/* Its return. arg: number. payload: ticket, return value, monotonic time in ns, thread CPU time in ns. */
+	/*
+	 * Its return. arg: number. payload: ticket, return value, monotonic time in ns, thread CPU time in ns. There is none for a call that
+	 * did not return (exit, exit_group, execve that succeeded, death) nor in a forked child. -512: a signal came, the call is made again.
+	 */
 	W_SYSRET = 4,
 	/*
 	 * The kernel read (arg bit 0 = 0) or wrote (bit 0 = 1) user memory during the call between the last W_SYSCALL and the W_SYSRET
 	 * to come or just given: payload: address, length. Written before the W_SYSRET.
 	 */
 	W_BUFFER = 5,
-	/* Which file a call used (mmap, read, write, ...). payload: device, inode, size in bytes, file offset (~0: n/a), enum file_kind. Before the W_SYSRET. */
+	/*
+	 * Which file a call used (mmap, read, write, ...). payload: device, inode, size in bytes, file offset (~0: n/a), enum file_kind.
+	 * Before the W_SYSRET. For shmat: device ~0, the segment's identifier as inode, its size.
+	 */
 	W_FILE = 6,
 	/*
 	 * An area of a fresh address space (after exec). arg: enum area_kind. payload: start, length, PROT_* bits, device, inode, file offset,
-	 * file size (0: anonymous). All W_AREA of an image come right after its W_EXEC.
+	 * file size (0: anonymous). All W_AREA of an image come right after its W_EXEC and W_NAME. No AREA_HEAP: W_EXEC has the break.
 	 */
 	W_AREA = 7,
 	/* This stream's process executes a new image. payload: ticket, initial break, stack pointer, then W_NAME with the path. */
 	W_EXEC = 8,
 	/* Text. arg: bytes. payload: ceil(bytes / 8) words, little-endian, zero-padded. n at most 255. */
 	W_NAME = 9,
-	/* The thread ends. arg: enum exit_how. payload: ticket, status or signal. Last word of a stream. */
+	/*
+	 * The thread ends. arg: enum exit_how. payload: ticket, status or signal. Last word of a stream. When a process ends, all its
+	 * streams end so: EXIT_PROCESS, EXIT_SIGNAL, or EXIT_UNKNOWN where nobody could see how.
+	 */
 	W_EXIT = 10,
 	/* Something was lost or could not be recorded. payload: a count. */
 	W_LOST = 11,

@@ -1,8 +1,8 @@
 /*
  * The areas of a fresh image: what the kernel would have mapped before the first instruction.
  *
- * The emulator tells a plugin neither registers nor its own bookkeeping, but the first thing that a new image does is to use its stack: the
- * first reference lies within 16 bytes of the initial stack pointer, above which argc, argv, envp and the auxiliary vector stand.
+ * The emulator tells a plugin neither registers nor its own bookkeeping, but the first thing that nearly every image does is to use its
+ * stack: the first reference lies within 16 bytes of the initial stack pointer, above which argc, argv, envp and the auxiliary vector stand.
  * From there the program headers of executable and interpreter are found in memory. The emulator's own mappings never get in the way.
  */
 #define _GNU_SOURCE
@@ -78,6 +78,43 @@ static bool parse_stack(uint64_t sp, struct image *im)
 		}
 	}
 	return false;
+}
+
+/*
+ * For a program that makes calls, or uses other memory, first: a fresh stack is empty below argc, and lies above a page that can't be
+ * touched. The emulator's own threads have such stacks too, but nothing on them passes for an auxiliary vector.
+ */
+static bool search_stack(uint64_t start, uint64_t end, struct image *im)
+{
+	uint64_t chunk[512];
+
+	for (uint64_t at = start; at < end; at += sizeof(chunk)) {
+		if (!guest_read(at, chunk, sizeof(chunk)))
+			return false;
+		for (size_t i = 0; i < ARRAY_SIZE(chunk); i++)
+			if (chunk[i])
+				return parse_stack(ALIGN_DOWN(at + i * 8, 16), im);
+	}
+	return false;
+}
+
+static bool find_stack(struct image *im)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	unsigned long start, end, guard_end = 0;
+	char line[PATH_MAX + 128], prot[8];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx %7s", &start, &end, prot) != 3)
+			continue;
+		if (guard_end == start && !strcmp(prot, "rw-p"))
+			found = search_stack(start - plugin.guest_base, end - plugin.guest_base, im);
+		guard_end = strcmp(prot, "---p") ? 0 : end;
+	}
+	if (f)
+		fclose(f);
+	return found;
 }
 
 /* The object whose file header is at `header`, or whose program headers are known to be at `phdr`. */
@@ -214,21 +251,25 @@ static uint64_t put_stack(struct ring *r, const struct image *im)
 static void put_image(struct ring *r, struct image *im, uint64_t first_ref)
 {
 	struct object exe = { 0 }, interp = { 0 };
-	bool known = first_ref && parse_stack(ALIGN_UP(first_ref, 16), im) && read_object(0, im->phdr, im->phnum, &exe);
+	uint64_t stack_end, interp_end;
+	bool known = (first_ref && parse_stack(ALIGN_UP(first_ref, 16), im)) || find_stack(im);
 
+	known = known && read_object(0, im->phdr, im->phnum, &exe);
 	ring_put(r, W_EXEC, 0,
 		 (uint64_t[]){ ring_ticket(plugin.shared), known ? object_top(&exe) : 0, known ? im->sp : 0 }, 3);
 	ring_put_name(r, im->path);
 	if (!known) {
-		/* A program that makes calls before it touches memory: its areas stay unknown, and the trace says so. */
-		ring_put(r, W_LOST, 0, (uint64_t[]){ 0 }, 1);
+		/* No known way leads here; if there is one, the trace says that the image's areas are missing. */
+		ring_put(r, W_LOST, 0, (uint64_t[]){ 1 }, 1);
 		return;
 	}
 	put_object(r, &exe, AREA_EXE, im->path);
 	find_interp(&exe, im);
 	if (im->interp_base && read_object(im->interp_base, 0, 0, &interp))
 		put_object(r, &interp, AREA_INTERP, im->interp);
-	find_tables(MAX(put_stack(r, im), object_top(&interp)));
+	stack_end = put_stack(r, im);
+	interp_end = object_top(&interp);
+	find_tables(MAX(stack_end, interp_end));
 }
 
 void image_describe(struct ring *r, uint64_t first_ref)
