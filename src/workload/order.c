@@ -7,8 +7,9 @@
  *   O2 When every other live stream is known to be past the waiter's return ticket, the waker was outside the recording: go on.
  *   O3 A call that takes memory away (munmap, mremap, ...) happens after the other threads of its process have passed those of their
  *      tickets that are known to be lower.
- *   O4 When all live streams wait, the one with the lowest ticket goes on (it is the one that went on in the recording).
- * By O4 there is always progress, also for a damaged or invented recording.
+ *   O4 A reference to memory that is not there waits while another thread of its process may still make it.
+ *   O5 When all live streams wait, the one with the lowest ticket goes on (it is the one that went on in the recording).
+ * By O5 there is always progress, also for a damaged or invented recording.
  */
 #include "workload/replay_int.h"
 
@@ -129,14 +130,29 @@ static bool process_behind(const struct replay_stream *me, uint64_t ticket)
 	return false;
 }
 
+/* O4: is the address still unknown, and some other thread of the process at a place from which it may yet make it known? */
+static bool area_may_come(const struct replay_stream *me, uint64_t addr)
+{
+	const struct replay_stream *s;
+
+	if (reloc_find(&me->proc->map, addr))
+		return false;
+	list_for_each_entry(s, &me->rp->streams, link)
+		if (s != me && s->started && !s->ended && s->proc == me->proc && (!s->next || !me->next || s->next < me->next))
+			return true;
+	return false;
+}
+
 static bool satisfied(const struct replay_stream *s)
 {
+	if (s->wait_key.kind == ORDER_AREA)
+		return !area_may_come(s, s->wait_key.a);
 	if (s->wait_key.kind == ORDER_MM)
 		return !process_behind(s, s->wait_until);
 	return slot(&s->rp->order, s->wait_key)->ticket > s->wait_from || !may_still_come(s->rp, s, s->wait_until);
 }
 
-/* O4. */
+/* O5. */
 static void release_lowest(struct cpu *c, struct replay *rp)
 {
 	struct replay_stream *s, *low = NULL;
@@ -171,7 +187,7 @@ static void wait_for(struct cpu *c, struct replay_stream *s)
 		s->waiting = true;
 		rp->order_waiting++;
 		list_add_tail(&s->wait_link, &rp->order.waiters);
-		order_progress(c, rp); /* we may be the last one that ran: O4, and it may be us */
+		order_progress(c, rp); /* we may be the last one that ran: O5, and it may be us */
 		if (s->waiting)
 			c->m->ops->block(c);
 		else if (s->released)
@@ -190,4 +206,9 @@ void order_wait(struct cpu *c, struct replay_stream *s, struct order_key key, ui
 void order_wait_process(struct cpu *c, struct replay_stream *s, uint64_t ticket)
 {
 	order_wait(c, s, (struct order_key){ .kind = ORDER_MM, .a = s->proc->id }, 0, ticket);
+}
+
+void order_wait_area(struct cpu *c, struct replay_stream *s, uint64_t addr)
+{
+	order_wait(c, s, (struct order_key){ .kind = ORDER_AREA, .a = addr }, 0, s->next ? s->next : ~0ULL);
 }

@@ -111,7 +111,7 @@ bool reloc_next_piece(const struct reloc *m, uint64_t *addr, uint64_t end, uint6
 {
 	size_t i = reloc_index(m, *addr);
 
-	if (i >= m->nr || m->r[i].start >= end)
+	if (*addr >= end || i >= m->nr || m->r[i].start >= end)
 		return false;
 	uint64_t from = MAX(m->r[i].start, *addr), to = MIN(m->r[i].end, end);
 

@@ -127,7 +127,9 @@ static bool load_block(struct cpu *c, struct replay_stream *s)
 	if (s->have_block)
 		rp->src->ops->put(rp->src, rp->cur, &s->block);
 	s->have_block = false;
+	s->block = (struct trace_block){ 0 };
 	s->pos = 0;
+	s->next = 0;
 	r = rp->src->ops->next(rp->src, rp->cur, s->nr, &s->block);
 	if (r < 0)
 		rp->res->damaged = true;
@@ -237,7 +239,7 @@ static bool should_stop(struct replay *rp)
 static bool wait_for_area(struct cpu *c, struct replay_stream *s, uint64_t addr)
 {
 	if (s->proc && s->proc->refs > 1 && s->rp->live > 1)
-		order_wait_process(c, s, s->next ? s->next : ~0ULL);
+		order_wait_area(c, s, addr);
 	return window_refill(s, addr);
 }
 

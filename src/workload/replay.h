@@ -17,7 +17,7 @@ struct replay_options {
 	bool keep_addresses;  /* use the recorded addresses instead of those Linux would give */
 	unsigned repeat;      /* how often to replay the whole recording, one after another; 0 means 1 */
 	bool generic_access;  /* one machine_access a reference instead of the model's fast path (tests: same result) */
-	bool validate;        /* run quire_validate after every process exit (slow) */
+	bool validate;        /* run quire_validate after a process's exit when no other runs (slow) */
 	void (*progress)(void *arg, uint64_t refs_done); /* may be NULL; about every million references */
 	void *progress_arg;
 	const volatile bool *stop; /* may be NULL; set asynchronously to end early */

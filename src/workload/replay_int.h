@@ -51,7 +51,7 @@ struct process {
 struct replay_stream;
 
 /* ---- order.c ---- */
-enum order_kind { ORDER_FUTEX, ORDER_PIPE, ORDER_EXIT, ORDER_MM, ORDER_VFORK };
+enum order_kind { ORDER_FUTEX, ORDER_PIPE, ORDER_EXIT, ORDER_MM, ORDER_AREA, ORDER_VFORK };
 
 struct order_key {
 	enum order_kind kind;
@@ -146,6 +146,8 @@ void order_event(struct cpu *c, struct replay *rp, struct order_key key, uint64_
 void order_wait(struct cpu *c, struct replay_stream *s, struct order_key key, uint64_t from, uint64_t until);
 /* Wait until every other thread of s's process has passed its known tickets below `ticket`. */
 void order_wait_process(struct cpu *c, struct replay_stream *s, uint64_t ticket);
+/* Wait until the recorded address has a place here, or no other thread of s's process can give it one before s's next ticket. */
+void order_wait_area(struct cpu *c, struct replay_stream *s, uint64_t addr);
 /* s has passed a ticket, loaded a block or ended: waiters may be able to go on. */
 void order_progress(struct cpu *c, struct replay *rp);
 

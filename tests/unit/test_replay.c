@@ -1,0 +1,350 @@
+/* Replay: recordings made by hand in, what the engine saw out. */
+#include "testing.h"
+
+#include "replay_testing.h"
+
+#include "base/rng.h"
+
+static const struct replay_options plain = { .validate = true };
+
+static struct outcome run_and_close(struct hand *h, unsigned cores)
+{
+	struct outcome o = replay_hand(h, cores, &plain);
+
+	h->s.ops->close(&h->s);
+	if (o.error)
+		fail_msg("%d: %s", o.error, o.err);
+	assert_int_equal(o.r.refs_unmapped, 0);
+	assert_int_equal(o.r.mm_call_diffs, 0);
+	return o;
+}
+
+static void one_process(void **state)
+{
+	struct hand *h = hand_new();
+
+	(void)state;
+	rec_touch(h, 0, STACK_TOP - 0x40000, 0x40000, true); /* the stack grows below what exec gave it */
+	rec_touch(h, 0, EXE, 0x4000, false);
+	rec_mmap(h, 0, ANON, 1 << 20);
+	rec_touch(h, 0, ANON, 1 << 20, true);
+	rec_touch(h, 0, ANON, 1 << 20, false);
+	rec_munmap(h, 0, ANON, 1 << 20);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 1);
+
+	assert_int_equal(o.r.refs, 64 + 4 + 512);
+	assert_int_equal(o.r.stores, 64 + 256);
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 64 + 256);
+	assert_true(o.counter[VM_quire_fault_file] >= 1);
+	assert_int_equal(o.r.syscalls, 2);
+	assert_int_equal(o.r.processes, 1);
+	assert_true(o.r.rss_peak_bytes >= (64 + 256) * PAGE_SIZE);
+	assert_true(o.r.rss_final_bytes < o.r.rss_peak_bytes);
+	/* What stays is the file's page cache until the file goes: all of it comes back. */
+	assert_int_equal(o.free_after, o.free_before);
+}
+
+/* The child writes what it shares: one copy a page; the parent then owns its pages alone and reuses them. */
+static void fork_copies_on_write(void **state)
+{
+	struct hand *h = hand_new();
+	uint64_t t;
+
+	(void)state;
+	rec_mmap(h, 0, ANON, 64 * PAGE_SIZE);
+	rec_touch(h, 0, ANON, 64 * PAGE_SIZE, true);
+	t = call_enter(h, 0, 56, 0x1200011, 0, 0, 0, 0, 0);
+	rec_thread(h, 1, 101, 101, 0, t, 0x1200011, THREAD_FORK);
+	call_return(h, 0, 56, 101, 1000);
+	rec_touch(h, 1, ANON, 32 * PAGE_SIZE, true);
+	rec_exit(h, 1, EXIT_PROCESS);
+	call_enter(h, 0, 61, 101, 0, 0, 0, 0, 0);
+	call_return(h, 0, 61, 101, 1000);
+	rec_touch(h, 0, ANON, 64 * PAGE_SIZE, true);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 2);
+
+	assert_int_equal(o.counter[VM_quire_fork], 1);
+	assert_int_equal(o.counter[VM_quire_fault_cow_4k], 32);
+	/* wait4 orders the parent's stores behind the child's exit, so none of them copies. */
+	assert_int_equal(o.counter[VM_quire_fault_reuse_4k], 64);
+	assert_int_equal(o.r.processes, 2);
+	assert_int_equal(o.r.order_released, 0);
+	assert_int_equal(o.free_after, o.free_before);
+}
+
+/* A vfork child borrows the address space; the parent goes on when it has executed something else. */
+static void vfork_borrows(void **state)
+{
+	struct hand *h = hand_new();
+	uint64_t t;
+
+	(void)state;
+	rec_mmap(h, 0, ANON, 16 * PAGE_SIZE);
+	t = call_enter(h, 0, 58, 0, 0, 0, 0, 0, 0);
+	rec_thread(h, 1, 101, 101, 0, t, 0, THREAD_VFORK);
+	call_return(h, 0, 58, 101, 1000);
+	rec_touch(h, 1, ANON, 16 * PAGE_SIZE, true);
+	rec_image(h, 1);
+	rec_touch(h, 1, STACK_TOP - 0x1000, 0x1000, true);
+	rec_exit(h, 1, EXIT_PROCESS);
+	rec_touch(h, 0, ANON, 16 * PAGE_SIZE, true);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 2);
+
+	assert_int_equal(o.counter[VM_quire_fork], 0);
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 16 + 1); /* the parent found the child's pages */
+	assert_int_equal(o.r.images, 2);
+	assert_int_equal(o.free_after, o.free_before);
+}
+
+/* glibc goes round the emulator's short break with mmap: here both are the break, one area, and huge pages can span them. */
+static void refused_brk_is_the_break(void **state)
+{
+	struct hand *h = hand_new();
+	uint64_t brk = EXE + 0x7000;
+
+	(void)state;
+	call_enter(h, 0, 12, 0, 0, 0, 0, 0, 0);
+	call_return(h, 0, 12, (int64_t)brk, 100);
+	call_enter(h, 0, 12, brk + 0x100000, 0, 0, 0, 0, 0);
+	call_return(h, 0, 12, (int64_t)brk + 0x100000, 100);
+	rec_touch(h, 0, brk, 0x100000, true);
+	call_enter(h, 0, 12, brk + 0x200000, 0, 0, 0, 0, 0);
+	call_return(h, 0, 12, (int64_t)brk + 0x100000, 100); /* refused */
+	rec_mmap(h, 0, ANON, 0x100000);
+	rec_touch(h, 0, ANON, 0x100000, true);
+	rec_munmap(h, 0, ANON + 0x80000, 0x80000); /* trimmed */
+	rec_touch(h, 0, ANON, 0x80000, false);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 1);
+
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 512);
+	assert_int_equal(o.free_after, o.free_before);
+}
+
+static struct hand *two_threads(void)
+{
+	struct hand *h = hand_new();
+	uint64_t t = call_enter(h, 0, 56, 0x3d0f00, 0, 0, ANON + 0x900, 0, 0);
+
+	rec_thread(h, 1, 100, 101, 0, t, 0x3d0f00, THREAD_CLONE);
+	call_return(h, 0, 56, 101, 1000);
+	return h;
+}
+
+/* Thread 1 uses memory that thread 0 maps later in its own time: the reference waits for the map instead of being lost. */
+static void other_threads_map_is_waited_for(void **state)
+{
+	struct hand *h = two_threads();
+
+	(void)state;
+	for (int i = 0; i < 2000; i++) /* thread 0 is slow */
+		put(h, 0, word_ref(STACK_TOP - 64, 3, 1, 4000));
+	rec_mmap(h, 0, ANON, 64 * PAGE_SIZE);
+	call_enter(h, 0, 202, ANON, 1, 1, 0, 0, 0);
+	call_return(h, 0, 202, 1, 100);
+	rec_touch(h, 1, ANON, 64 * PAGE_SIZE, true);
+	call_enter(h, 1, 39, 0, 0, 0, 0, 0, 0);
+	call_return(h, 1, 39, 100, 100);
+	rec_exit(h, 1, EXIT_THREAD);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 2);
+
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 64 + 1);
+	assert_int_equal(o.r.processes, 1);
+}
+
+/* A futex wait ends after the wake: what the waiter touches afterwards comes after what the waker did before. */
+static void futex_orders(void **state)
+{
+	struct hand *h = two_threads();
+	uint64_t waits, word = EXE + 0x5000;
+
+	(void)state;
+	rec_mmap(h, 0, ANON, 64 * PAGE_SIZE);
+	waits = call_enter(h, 1, 202, word, 0x80, 0, 0, 0, 0);
+	(void)waits;
+	for (int i = 0; i < 500; i++)
+		put(h, 0, word_ref(STACK_TOP - 64, 3, 1, 4000));
+	rec_touch(h, 0, ANON, 64 * PAGE_SIZE, true);
+	call_enter(h, 0, 202, word, 0x81, 1, 0, 0, 0);
+	call_return(h, 0, 202, 1, 100);
+	call_return(h, 1, 202, 0, 500000);
+	rec_munmap(h, 1, ANON, 64 * PAGE_SIZE);
+	rec_exit(h, 1, EXIT_THREAD);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 2);
+
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 64 + 1);
+	assert_int_equal(o.r.order_released, 0);
+	assert_int_equal(o.r.think_ns, 0);
+	assert_true(o.r.elapsed_ns > 500 * 4000 / 4); /* the waiter's end lies behind the waker's work */
+}
+
+/* Nobody wakes it: it is let go, the replay ends. */
+static void wait_without_waker_ends(void **state)
+{
+	struct hand *h = two_threads();
+
+	(void)state;
+	call_enter(h, 1, 202, EXE + 0x5000, 0x80, 0, 0, 0, 0);
+	call_return(h, 1, 202, 0, 500000);
+	call_enter(h, 0, 202, EXE + 0x5008, 0x80, 0, 0, 0, 0);
+	call_return(h, 0, 202, 0, 500000);
+	rec_exit(h, 0, EXIT_THREAD);
+	rec_exit(h, 1, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 2);
+
+	assert_int_equal(o.r.streams, 2);
+}
+
+static void outside_wait_is_think_time(void **state)
+{
+	struct hand *h = hand_new();
+
+	(void)state;
+	call_enter(h, 0, 232, 5, 0, 0, 0, 0, 0);
+	call_return(h, 0, 232, 1, 7000000);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 1);
+
+	assert_int_equal(o.r.think_ns, 7000000);
+	assert_true(o.r.elapsed_ns >= 7000000 && o.r.cpu_ns < 7000000);
+}
+
+/* The kernel's own copy into fresh memory takes that memory's faults. */
+static void read_into_fresh_memory_faults(void **state)
+{
+	struct hand *h = hand_new();
+
+	(void)state;
+	rec_mmap(h, 0, ANON, 64 * PAGE_SIZE);
+	call_enter(h, 0, 0, 3, ANON, 64 * PAGE_SIZE, 0, 0, 0);
+	CONTROL(h, 0, W_FILE, 0, 1, 99, 64 * PAGE_SIZE, 0, FILE_REGULAR);
+	CONTROL(h, 0, W_BUFFER, 1, ANON, 64 * PAGE_SIZE);
+	call_return(h, 0, 0, 64 * PAGE_SIZE, 1000);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 1);
+
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 64);
+	assert_int_equal(o.r.refs, 0);
+}
+
+static struct hand *two_at_work(void)
+{
+	struct hand *h = two_threads();
+	struct rng r;
+
+	rng_init(&r, 7, "busy");
+	rec_mmap(h, 0, ANON, 4 << 20);
+	for (int i = 0; i < 3000; i++) {
+		put(h, 0, word_ref(ANON + rng_below(&r, (4 << 20) - 64), (unsigned)rng_below(&r, 7), (int)rng_below(&r, 2),
+				   1 + rng_below(&r, 30)));
+		if (i > 100)
+			put(h, 1, word_ref(ANON + rng_below(&r, (4 << 20) - 64), 3, (int)rng_below(&r, 2), 5));
+	}
+	rec_exit(h, 1, EXIT_THREAD);
+	rec_exit(h, 0, EXIT_PROCESS);
+	return h;
+}
+
+static void same_bytes_every_time(void **state)
+{
+	struct hand *h = two_at_work();
+	struct outcome a = replay_hand(h, 2, &plain), b = replay_hand(h, 2, &plain);
+
+	(void)state;
+	h->s.ops->close(&h->s);
+	assert_int_equal(a.error, 0);
+	assert_memory_equal(&a, &b, sizeof(a));
+}
+
+/* The fast path and one machine_access a reference come to the same counts. */
+static void fast_path_equals_slow_path(void **state)
+{
+	struct hand *h = hand_new();
+	struct replay_options slow = { .generic_access = true };
+	struct rng r;
+
+	(void)state;
+	rng_init(&r, 9, "fast");
+	rec_mmap(h, 0, ANON, 4 << 20);
+	for (int i = 0; i < 5000; i++)
+		put(h, 0, word_ref(ANON + rng_below(&r, (4 << 20) - 64), (unsigned)rng_below(&r, 7), (int)rng_below(&r, 2),
+				   1 + rng_below(&r, 30)));
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome a = replay_hand(h, 1, &plain), b = replay_hand(h, 1, &slow);
+
+	h->s.ops->close(&h->s);
+	assert_int_equal(a.error, 0);
+	assert_memory_equal(&a.r, &b.r, sizeof(a.r));
+	assert_memory_equal(a.counter, b.counter, sizeof(a.counter));
+}
+
+/* Recordings come from other people: any words at all must come to an end, with nothing lost. */
+static void nonsense_ends(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 60; seed++) {
+		struct hand *h = two_threads();
+		struct rng r;
+
+		rng_init(&r, seed, "nonsense");
+		for (int i = 0; i < 300; i++) {
+			unsigned st = (unsigned)rng_below(&r, 2);
+			static const unsigned nrs[] = { 9, 10, 11, 12, 25, 28, 56, 57, 58, 61, 149, 151, 202, 0, 1, 232, 157, 435 };
+			uint64_t a = ANON + rng_below(&r, 64) * PAGE_SIZE * (1 + 511 * rng_below(&r, 2));
+
+			switch (rng_below(&r, 6)) {
+			case 0:
+				rec_mmap(h, st, a, rng_below(&r, 1 << 22));
+				break;
+			case 1:
+				call_enter(h, st, nrs[rng_below(&r, ARRAY_SIZE(nrs))], a, rng_next(&r) >> rng_below(&r, 64),
+					   rng_next(&r) >> rng_below(&r, 64), rng_below(&r, 64), a, 0);
+				break;
+			case 2:
+				call_return(h, st, 0, (int64_t)(rng_next(&r) >> rng_below(&r, 64)), rng_below(&r, 100000));
+				break;
+			case 3:
+				CONTROL(h, st, W_BUFFER, rng_below(&r, 2), a, rng_next(&r) >> (40 + rng_below(&r, 24)));
+				break;
+			case 4:
+				CONTROL(h, st, W_AREA, rng_below(&r, 9), a, rng_next(&r) >> (36 + rng_below(&r, 28)), rng_below(&r, 9),
+					rng_below(&r, 2), 5, 0, 1 << 20);
+				break;
+			default:
+				rec_touch(h, st, a, rng_below(&r, 1 << 18), rng_below(&r, 2));
+			}
+		}
+		rec_exit(h, 0, EXIT_PROCESS);
+		struct outcome o = replay_hand(h, 2, &plain);
+
+		h->s.ops->close(&h->s);
+		if (o.error && o.error != -ENOMEM)
+			fail_msg("seed %d: %d %s", (int)seed, o.error, o.err);
+		assert_int_equal(o.free_after, o.free_before);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_process),
+		cmocka_unit_test(fork_copies_on_write),
+		cmocka_unit_test(vfork_borrows),
+		cmocka_unit_test(refused_brk_is_the_break),
+		cmocka_unit_test(other_threads_map_is_waited_for),
+		cmocka_unit_test(futex_orders),
+		cmocka_unit_test(wait_without_waker_ends),
+		cmocka_unit_test(outside_wait_is_think_time),
+		cmocka_unit_test(read_into_fresh_memory_faults),
+		cmocka_unit_test(same_bytes_every_time),
+		cmocka_unit_test(fast_path_equals_slow_path),
+		cmocka_unit_test(nonsense_ends),
+	};
+
+	return test_run(tests);
+}
