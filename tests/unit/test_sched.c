@@ -139,6 +139,24 @@ static void test_hundred_tasks_on_four_cpus(void **state)
 	model_destroy(m);
 }
 
+/* On one CPU nothing but the end of the slice makes a task give way. */
+static void test_slices_on_one_cpu(void **state)
+{
+	struct machine *m = tiny_machine(1, 1);
+	struct crowd *w = calloc(1, sizeof(*w));
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		w->t[i] = (struct task){ .fn = crowd_fn, .arg = w };
+		start(m, &w->t[i]);
+	}
+	run_ok(m);
+	assert_true(w->end_ps[2] - w->end_ps[0] <= 3 * (TINY_SLICE_PS + TINY_SWITCH_PS));
+	assert_in_range(stat(m, "context_switches"), 58, 63);
+	free(w);
+	model_destroy(m);
+}
+
 static void test_idle_cpu_takes_waiting_tasks(void **state)
 {
 	struct machine *m = tiny_machine(2, 1);
@@ -629,6 +647,7 @@ int main(void)
 		cmocka_unit_test(test_alone_runs_without_limit),
 		cmocka_unit_test(test_order_and_quantum),
 		cmocka_unit_test(test_hundred_tasks_on_four_cpus),
+		cmocka_unit_test(test_slices_on_one_cpu),
 		cmocka_unit_test(test_idle_cpu_takes_waiting_tasks),
 		cmocka_unit_test(test_affinity),
 		cmocka_unit_test(test_new_tasks_spread),
