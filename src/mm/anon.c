@@ -1,8 +1,9 @@
 /*
  * Anonymous base pages: the zero page, new pages, and copy on write for every kind of base page.
  *
- * Who owns: PTE_SOFT_EXCLUSIVE says that no other mapping shares the page, so a write may simply be allowed. It is set when a page is
- * made for one mapping or found to have no other reference, and lost when fork shares the page. Writable implies exclusive or shared area.
+ * Who owns: PTE_SOFT_EXCLUSIVE says that no other mapping shares the page, so a write may simply be allowed. It is set
+ * when a page is made for one mapping or found to have no other reference, and lost when fork shares the page. Writable
+ * implies exclusive or shared area.
  * Locks: all entries under their table's lock; memory is prepared before it is taken.
  */
 #include "base/errno.h"
@@ -63,7 +64,8 @@ ATTR_NOINLINE int fault_zero_page(struct fault *f)
 
 	pt_lock(c, f->pte.table);
 	if (!pte_read(c, &f->pte)) {
-		pte_write(c, &f->pte, pfn_to_paddr(f->q->zero_pfn) | (pte_prot(f->v->flags) & ~PTE_WRITE) | PTE_SOFT_ZERO);
+		pte_write(c, &f->pte,
+			  pfn_to_paddr(f->q->zero_pfn) | (pte_prot(f->v->flags) & ~PTE_WRITE) | PTE_SOFT_ZERO);
 		f->kind = VM_quire_fault_zero_4k;
 	}
 	pt_unlock(c, f->pte.table);
@@ -108,8 +110,9 @@ static int wp_new_page(struct fault *f, struct frame *old, struct frame **ret)
 }
 
 /*
- * Give the writer its own copy of `old` (NULL: the zero page). The caller holds a reference on old's folio, which goes. The entry is
- * emptied and flushed before the new page appears, so that no CPU reads the old page after another one has written the new.
+ * Give the writer its own copy of `old` (NULL: the zero page). The caller holds a reference on old's folio, which goes.
+ * The entry is emptied and flushed before the new page appears, so that no CPU reads the old page after another one has
+ * written the new.
  */
 ATTR_NOINLINE static int wp_copy(struct fault *f, struct frame *old)
 {

@@ -1,6 +1,6 @@
 /*
- * Kernel copies to and from user memory: accesses of the machine through the current address space, faulting as the program's own do.
- * A cache line at a time, as a wide copy loop goes: one load and one store a line.
+ * Kernel copies to and from user memory: accesses of the machine through the current address space, faulting as the
+ * program's own do. A cache line at a time, as a wide copy loop goes: one load and one store a line.
  */
 #include "base/errno.h"
 #include "mm/fault.h"

@@ -1,9 +1,10 @@
 /*
  * Page faults: from the exception to the path that serves it, and the books that are kept.
  *
- * Every fault ends in exactly one quire_fault_* counter, so that their sum is pgfault; those that came through the exception also
- * end in one latency histogram. A handler looks at the entry without a lock, prepares what it needs, takes the table's lock, and
- * gives up when the entry has changed meanwhile: the access is then simply repeated (counted as spurious).
+ * Every fault ends in exactly one quire_fault_* counter, so that their sum is pgfault; those that came through the
+ * exception also end in one latency histogram. A handler looks at the entry without a lock, prepares what it needs,
+ * takes the table's lock, and gives up when the entry has changed meanwhile: the access is then simply repeated
+ * (counted as spurious).
  * Locks: mmap_lock for reading all the way.
  */
 #include "base/assert.h"
@@ -96,7 +97,9 @@ static int fault_count(struct fault *f, int rc)
 
 ATTR_NOINLINE int fault_handle(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, unsigned err)
 {
-	struct fault f = { .c = c, .q = mm->q, .mm = mm, .v = v, .va = va, .err = err, .kind = VM_quire_fault_spurious };
+	struct fault f = {
+		.c = c, .q = mm->q, .mm = mm, .v = v, .va = va, .err = err, .kind = VM_quire_fault_spurious
+	};
 	enum machine_path prev = machine_work(c, PATH_FAULT, 1);
 	int rc = fault_count(&f, fault_allowed(v, err) ? fault_run(&f) : -EFAULT);
 

@@ -14,11 +14,11 @@ struct fault {
 	struct quire *q;
 	struct mm *mm;
 	struct vma *v;
-	vaddr_t va;            /* as the program accessed it */
+	vaddr_t va; /* as the program accessed it */
 	unsigned err;
 	struct pt_ref pmd, pte;
-	pte_t orig;            /* the entry that was found, before any lock */
-	enum vm_counter kind;  /* which quire_fault_* it turned out to be */
+	pte_t orig; /* the entry that was found, before any lock */
+	enum vm_counter kind; /* which quire_fault_* it turned out to be */
 	bool major;
 };
 

@@ -3,8 +3,8 @@
  *
  *   read             the page, and around it whatever is cached anyway (quire.fault_around_bytes)
  *   private, write   a copy that belongs to the mapping
- *   shared, write    the page itself, writable and dirty; a page that was only read is write-protected until its first write, because
- *                    the file system wants to know (memory-backed files don't care)
+ *   shared, write    the page itself, writable and dirty; a page that was only read is write-protected until it is
+ *                    written, because the file system wants to know (memory-backed files don't care)
  * Locks: the file's lock (in file.c) is outside the table's lock. Looking up what is cached takes none.
  */
 #include "base/errno.h"
@@ -36,8 +36,8 @@ static void map_file(struct fault *f, const struct pt_ref *r, struct frame *page
 }
 
 /*
- * Map the cached pages in the window around the fault, under the table's lock. true: the one that was asked for is among them.
- * The window is aligned by its size and cut by the area and the table, as Linux cuts it.
+ * Map the cached pages in the window around the fault, under the table's lock. true: the one that was asked for is
+ * among them. The window is aligned by its size and cut by the area and the table, as Linux cuts it.
  */
 ATTR_NOINLINE static bool fault_around(struct fault *f)
 {

@@ -1,9 +1,12 @@
 /*
- * Copying an address space's mappings for fork: the child maps what the parent maps, and neither may write without asking.
+ * Copying an address space's mappings for fork: the child maps what the parent maps, and neither may write without
+ * asking.
  *
- * Pages of private areas lose WRITE and PTE_SOFT_EXCLUSIVE on both sides. What the child can find again by itself is not copied: areas
- * that never had an anonymous page (shared and read-only file mappings, untouched memory) are refaulted, as in Linux.
- * Locks: both mmap_locks for writing; the parent's table, then the child's. The parent is flushed once, by mm_fork, after all.
+ * Pages of private areas lose WRITE and PTE_SOFT_EXCLUSIVE on both sides. What the child can find again by itself is
+ * not copied: areas that never had an anonymous page (shared and read-only file mappings, untouched memory) are
+ * refaulted, as in Linux.
+ * Locks: both mmap_locks for writing; the parent's table, then the child's. The parent is flushed once, by mm_fork,
+ * after all.
  */
 #include "base/errno.h"
 #include "mm/fault.h"
@@ -41,8 +44,8 @@ ATTR_NOINLINE static void fork_copy_pte(struct fork_copy *k, const struct pt_ref
 }
 
 /* One PTE table's entries for [va, end). 0 or -ENOMEM. */
-ATTR_NOINLINE static int fork_copy_table(struct fork_copy *k, struct frame *table, const struct pt_ref *dst_pmd, vaddr_t va,
-					 vaddr_t end)
+ATTR_NOINLINE static int fork_copy_table(struct fork_copy *k, struct frame *table, const struct pt_ref *dst_pmd,
+					 vaddr_t va, vaddr_t end)
 {
 	struct cpu *c = k->c;
 	struct pt_ref src = pt_ref_at(c, table, va, PAGE_SHIFT), dst;

@@ -1,8 +1,8 @@
 /*
  * An address space's life: creation, fork, and the end of its last user.
  *
- * Nothing outlives mm_exit: frames, tables and areas are given back, and the counts prove it (rss, table bytes and mapped huge pages are
- * asserted to be zero). A fork that runs out of memory is undone by the same way out.
+ * Nothing outlives mm_exit: frames, tables and areas are given back, and the counts prove it (rss, table bytes and
+ * mapped huge pages are asserted to be zero). A fork that runs out of memory is undone by the same way out.
  * Locks: q->list_lock for the list and the context numbers; fork holds the parent's mmap_lock, then the child's.
  */
 #include "base/assert.h"
@@ -10,7 +10,7 @@
 #include "mm/fault.h"
 #include "mm/system.h"
 
-#define MMAP_GAP (128ULL << 20)      /* between the top of the address space and the mmap area: room for the stack */
+#define MMAP_GAP (128ULL << 20) /* between the top of the address space and the mmap area: room for the stack */
 #define STACK_RLIMIT (8ULL << 20)
 
 static void mm_link(struct cpu *c, struct quire *q, struct mm *mm)

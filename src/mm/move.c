@@ -1,9 +1,9 @@
 /*
- * Moving mappings to other addresses (mremap): huge entries and whole PTE tables where both addresses are 2 MiB aligned, else entry by
- * entry. Frames stay as they are: an anonymous page's index names it, not its address.
+ * Moving mappings to other addresses (mremap): huge entries and whole PTE tables where both addresses are 2 MiB
+ * aligned, else entry by entry. Frames stay as they are: an anonymous page's index names it, not its address.
  *
- * Locks: mmap_lock for writing; the source table's lock, then the destination's. The old range is flushed before they are dropped, so
- * that no CPU can write through the old address once the new one is there to be written through.
+ * Locks: mmap_lock for writing; the source table's lock, then the destination's. The old range is flushed before they
+ * are dropped, so that no CPU can write through the old address once the new one is there to be written through.
  */
 #include "base/errno.h"
 #include "mm/fault.h"

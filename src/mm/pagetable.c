@@ -1,8 +1,10 @@
 /*
- * Table pages: allocation, deposits, installing, freeing, and the meaning of protection bits (invariants P1 to P3 of pagetable.h).
+ * Table pages: allocation, deposits, installing, freeing, and the meaning of protection bits (invariants P1 to P3 of
+ * pagetable.h).
  *
- * Locks: entries of PGD and PUD tables under mm->ptl, of PMD and PTE tables under the table's own lock. A table becomes visible only
- * zeroed and complete, so that walkers read upper levels without a lock. Tables are freed under mmap_lock for writing.
+ * Locks: entries of PGD and PUD tables under mm->ptl, of PMD and PTE tables under the table's own lock. A table becomes
+ * visible only zeroed and complete, so that walkers read upper levels without a lock. Tables are freed under mmap_lock
+ * for writing.
  */
 #include "mm/pagetable.h"
 
@@ -70,8 +72,8 @@ pte_t pt_table_entry(const struct machine *m, const struct frame *t)
 }
 
 /*
- * Make the missing table behind *r and install it under `lock`; *ret is what the entry holds afterwards, which may be a table
- * or a huge page that somebody else put there first.
+ * Make the missing table behind *r and install it under `lock`; *ret is what the entry holds afterwards, which may be a
+ * table or a huge page that somebody else put there first.
  */
 ATTR_NOINLINE int pt_alloc(struct cpu *c, struct mm *mm, const struct pt_ref *r, struct mlock *lock, pte_t *ret)
 {
@@ -112,7 +114,8 @@ struct free_walk {
 	vaddr_t start, end, floor, ceiling;
 };
 
-static void free_level(struct cpu *c, const struct free_walk *w, struct frame *table, unsigned shift, vaddr_t start, vaddr_t end)
+static void free_level(struct cpu *c, const struct free_walk *w, struct frame *table, unsigned shift, vaddr_t start,
+		       vaddr_t end)
 {
 	uint64_t span = 1ULL << shift;
 	struct pt_ref r = pt_ref_at(c, table, start, shift);

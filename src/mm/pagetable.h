@@ -2,12 +2,12 @@
  * Four-level page tables in the x86-64 entry format, and the one walker that all others use (pagetable.c, walk.c).
  *
  * Invariants
- *  P1 A table page is an order-0 frame with FRAME_TABLE; frame->nr_tables counts its non-empty entries (PTE level and up).
- *  P2 An entry is changed only under its split lock: pt_lock(PMD entry's own table) for PMD entries, the PTE table's lock for
- *     PTEs; upper levels under mm->ptl.
- *  P3 For every huge PMD of anonymous memory one PTE table is deposited (priv of the PMD table's frame), so that a split never
- *     has to allocate.
- *  P4 Each change of a present entry is followed by the flush that the rules in tlb.h demand before the frame is reused.
+ *  P1 A table page is an order-0 frame with FRAME_TABLE; frame->nr_tables counts its non-empty entries, at every level.
+ *  P2 An entry is changed only under its split lock: pt_lock(PMD entry's own table) for PMD entries, the PTE table's
+ *     lock for PTEs; upper levels under mm->ptl.
+ *  P3 For every huge PMD of anonymous memory one PTE table is deposited (priv of the PMD table's frame), so that a split
+ *     never has to allocate.
+ *  P4 Each change of a present entry is followed by the flush that tlb.h demands before the frame is reused.
  */
 #ifndef QUIRE_MM_PAGETABLE_H
 #define QUIRE_MM_PAGETABLE_H
@@ -17,15 +17,15 @@
 #define PT_ENTRIES 512U
 
 /* Software bits (x86 leaves 9-11 and 52-58 to software). */
-#define PTE_SOFT_ZERO (1ULL << 9)      /* the shared zero page (4K or 2M): no rmap, no rss */
-#define PTE_SOFT_EXCLUSIVE (1ULL << 10)/* anonymous page owned by this mapping alone */
-#define PTE_PROTNONE (1ULL << 8)       /* with PRESENT clear: a page is mapped, no access allowed (PROT_NONE) */
+#define PTE_SOFT_ZERO (1ULL << 9) /* the shared zero page (4K or 2M): no rmap, no rss */
+#define PTE_SOFT_EXCLUSIVE (1ULL << 10) /* anonymous page owned by this mapping alone */
+#define PTE_PROTNONE (1ULL << 8) /* with PRESENT clear: a page is mapped, no access allowed (PROT_NONE) */
 
 typedef uint64_t pte_t; /* an entry of any level */
 
 struct pt_ref {
-	paddr_t pa;          /* modelled address of the entry */
-	pte_t *entry;        /* where it is */
+	paddr_t pa; /* modelled address of the entry */
+	pte_t *entry; /* where it is */
 	struct frame *table; /* descriptor of the table that holds it: its lock is table's split lock */
 };
 
@@ -74,7 +74,7 @@ static inline void pt_count_entry(struct frame *table, pte_t before, pte_t after
 	table->nr_tables += (uint64_t)(after != 0) - (uint64_t)(before != 0);
 }
 
-/* Charged store under the table's lock. For entries that the hardware cannot be using: absent ones. Keeps P1's count. */
+/* Charged store under the table's lock, for entries that the hardware can't be using: absent ones. Keeps P1's count. */
 static inline void pte_write(struct cpu *c, const struct pt_ref *r, pte_t v)
 {
 	machine_touch(c, r->pa, sizeof(pte_t), TOUCH_WRITE);
@@ -128,21 +128,21 @@ static inline void pt_touch_line(struct cpu *c, const struct pt_ref *r, bool fir
 }
 
 /*
- * The walker. Finds the PMD entry for va (pt_pmd) or, under a present non-huge PMD, its PTE (pt_pte).
- * alloc: make missing tables (-ENOMEM). Without: -ENOENT when a level is missing. pt_pte returns -EISDIR under a huge PMD.
+ * The walker. Finds the PMD entry for va (pt_pmd) or, under a present non-huge PMD, its PTE (pt_pte). alloc: make
+ * missing tables (-ENOMEM). Without: -ENOENT when a level is missing. pt_pte returns -EISDIR under a huge PMD.
  */
 int pt_pmd(struct cpu *c, struct mm *mm, vaddr_t va, bool alloc, struct pt_ref *ret);
 int pt_pte(struct cpu *c, struct mm *mm, const struct pt_ref *pmd, vaddr_t va, bool alloc, struct pt_ref *ret);
 /*
- * The entry that maps va, charged and without a lock: *ret_shift is PAGE_SHIFT or PMD_SHIFT. false: nothing is mapped there and
- * nothing before *ret_next either (the end of the smallest missing table's span, or of the page).
+ * The entry that maps va, charged and without a lock: *ret_shift is PAGE_SHIFT or PMD_SHIFT. false: nothing is mapped
+ * there and nothing before *ret_next either (the end of the smallest missing table's span, or of the page).
  */
 bool pt_lookup(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *ret_shift, vaddr_t *ret_next);
 
 /*
- * Visit what is mapped in [start, end). A huge entry that lies wholly inside goes to `huge` (under its lock), one that doesn't is
- * split first. Non-empty PTEs go to `pte` under their table's lock. A callback that returns true wants `relax` to be called with the lock
- * dropped. mmap_lock is held.
+ * Visit what is mapped in [start, end). A huge entry that lies wholly inside goes to `huge` (under its lock), one that
+ * doesn't is split first. Non-empty PTEs go to `pte` under their table's lock. A callback that returns true wants
+ * `relax` to be called with the lock dropped. mmap_lock is held.
  */
 struct pt_range {
 	struct cpu *c;
@@ -171,13 +171,13 @@ static inline void pt_unlock(struct cpu *c, struct frame *table)
 struct frame *pt_alloc_table(struct cpu *c, struct mm *mm);
 void pt_free_table(struct cpu *c, struct mm *mm, struct frame *t);
 
-/* Put a PTE table aside for a later split of a huge entry in pmd_table, and take one back (P3). Under pmd_table's lock. */
+/* Put a PTE table aside for a later split of a huge entry in pmd_table, and take one back (P3). Under its lock. */
 void pt_deposit(struct cpu *c, struct frame *pmd_table, struct frame *pte_table);
 struct frame *pt_withdraw(struct cpu *c, struct frame *pmd_table);
 /* What an entry that points to a table holds. */
 pte_t pt_table_entry(const struct machine *m, const struct frame *t);
 
-/* Visit everything without charges or locks (validators, reports). table: each table page with its level's shift, deposited ones too. */
+/* Visit everything without charges or locks (validators, reports). table: each table page, deposited ones too. */
 struct pt_visitor {
 	void *arg;
 	void (*leaf)(void *arg, vaddr_t va, pte_t e, unsigned shift);
@@ -187,15 +187,16 @@ void pt_visit(const struct mm *mm, const struct pt_visitor *v);
 
 struct mmu_gather;
 /*
- * Free the tables that only serve [start, end) given that nothing is mapped in [floor, ceiling) around it. A ceiling of 0, or from
- * TASK_SIZE on, is the end of user space. The areas are gone from the tree or the whole address space is going.
+ * Free the tables that only serve [start, end) given that nothing is mapped in [floor, ceiling) around it. A ceiling of
+ * 0, or from TASK_SIZE on, is the end of user space. The areas are gone from the tree or the whole address space is
+ * going.
  */
 void pt_free_range(struct cpu *c, struct mm *mm, struct mmu_gather *tlb, vaddr_t start, vaddr_t end, vaddr_t floor,
 		   vaddr_t ceiling);
 
 /*
- * Protection bits of a present entry for an area's flags. WRITE only for shared areas: in private ones the caller adds it to what is
- * owned alone, and a shared mapping of a file with dirty tracking takes it away until the first write.
+ * Protection bits of a present entry for an area's flags. WRITE only for shared areas: in private ones the caller adds
+ * it to what is owned alone, and a shared mapping of a file with dirty tracking takes it away until the first write.
  */
 pte_t pte_prot(uint64_t vm_flags);
 

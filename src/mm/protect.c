@@ -1,10 +1,11 @@
 /*
  * Changing the rights of what is mapped (mprotect).
  *
- * Rights of an entry follow from the area's flags and from who owns the page: WRITE is given only to anonymous pages that belong to this
- * mapping alone, and in shared mappings to pages that were written before (or whose file doesn't track writes); everything else asks
- * by a fault. Without any right the entry stays, with PTE_PROTNONE in place of PTE_PRESENT. A and D and the software bits are kept: the
- * change is one atomic exchange against what the hardware may set meanwhile.
+ * Rights of an entry follow from the area's flags and from who owns the page: WRITE is given only to anonymous pages
+ * that belong to this mapping alone, and in shared mappings to pages that were written before (or whose file doesn't
+ * track writes); everything else asks by a fault. Without any right the entry stays, with PTE_PROTNONE in place of
+ * PTE_PRESENT. A and D and the software bits are kept: the change is one atomic exchange against what the hardware may
+ * set meanwhile.
  */
 #include "mm/fault.h"
 #include "mm/rmap.h"

@@ -1,10 +1,10 @@
 /*
  * Mapcounts and what follows from them: which frames count as mapped, and as locked in memory.
  *
- * Every page table entry that maps a frame holds one reference on its folio and one mapcount (frame.h: F2, F4). The functions here keep
- * the mapcounts, nr_anon_pages, nr_anon_transparent_hugepages, nr_mapped and the mlock counts; references are the caller's.
- * nr_anon_pages counts each frame once, however many map it and by whatever size: nr_pages_mapped tells, in one atomic, how many frames
- * PTEs map and whether a PMD maps the whole.
+ * Every page table entry that maps a frame holds one reference on its folio and one mapcount (frame.h: F2, F4). The
+ * functions here keep the mapcounts, nr_anon_pages, nr_anon_transparent_hugepages, nr_mapped and the mlock counts;
+ * references are the caller's. nr_anon_pages counts each frame once, however many map it and by whatever size:
+ * nr_pages_mapped tells, in one atomic, how many frames PTEs map and whether a PMD maps the whole.
  * Called under the lock of the table that holds the entry. Inline, so that the cost stays in the path that calls.
  */
 #ifndef QUIRE_MM_RMAP_H
@@ -47,7 +47,8 @@ static inline void mm_rss_add(struct mm *mm, enum rss_kind kind, int64_t pages)
 
 	for (unsigned i = 0; i < NR_RSS; i++)
 		sum += __atomic_load_n(&mm->rss[i], __ATOMIC_RELAXED);
-	while (sum > peak && !__atomic_compare_exchange_n(&mm->rss_peak, &peak, sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (sum > peak &&
+	       !__atomic_compare_exchange_n(&mm->rss_peak, &peak, sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 

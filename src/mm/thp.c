@@ -1,8 +1,9 @@
 /*
  * Huge pages of anonymous memory: who gets one, the first touch, the huge zero page, and giving up a huge mapping.
  *
- * Invariants: pagetable.h P3 (a PTE table is deposited for every huge entry), frame.h F2 to F4 (counts). A split replaces one mapping by
- * 512 and leaves the folio whole. While an entry is being split it is neither present to the hardware nor a table.
+ * Invariants: pagetable.h P3 (a PTE table is deposited for every huge entry), frame.h F2 to F4 (counts). A split
+ * replaces one mapping by 512 and leaves the folio whole. While an entry is being split it is neither present to the
+ * hardware nor a table.
  * Locks: PMD entries under their table's lock. The huge zero page is made under q->huge_zero_lock and kept.
  */
 #include "base/assert.h"
@@ -126,8 +127,9 @@ ATTR_NOINLINE int thp_fault_zero(struct fault *f)
 		rc = 0;
 		pt_lock(c, f->pmd.table);
 		if (!pte_read(c, &f->pmd)) {
-			pte_write(c, &f->pmd, pfn_to_paddr(frame_pfn(c->m, zero)) | (pte_prot(f->v->flags) & ~PTE_WRITE) |
-						      PTE_HUGE | PTE_SOFT_ZERO);
+			pte_write(c, &f->pmd,
+				  pfn_to_paddr(frame_pfn(c->m, zero)) | (pte_prot(f->v->flags) & ~PTE_WRITE) |
+					  PTE_HUGE | PTE_SOFT_ZERO);
 			pt_deposit(c, f->pmd.table, table);
 			table = NULL;
 			f->kind = VM_quire_fault_zero_2m;

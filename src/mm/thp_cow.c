@@ -1,8 +1,8 @@
 /*
  * Writes to write-protected huge mappings: reuse, a copy of 2 MiB, or a split.
  *
- *   quire.huge_cow=copy   before Linux 5.8: a new huge page and a copy of all of it, aimed at the byte that faulted; when there is no
- *                         huge page, the mapping is split and one base page is copied
+ *   quire.huge_cow=copy   before Linux 5.8: a new huge page and a copy of all of it, aimed at the faulting byte; when there
+ *                         is no huge page, the mapping is split and one base page is copied
  *   quire.huge_cow=split  since: always split and copy one base page
  * The huge zero page has nothing to copy: a huge page is allocated and cleared under both.
  * Who may reuse differs too: since 5.8 whoever holds the only reference, before whoever has the only mapping.
@@ -37,7 +37,7 @@ static int thp_cow_split(struct fault *f)
 	return FAULT_FALLBACK;
 }
 
-/* Replace the mapping of `old` (NULL: the huge zero page) by `head`, unless the entry changed. Returns whether it was done. */
+/* Replace the mapping of `old` (NULL: the huge zero page) by `head`, unless the entry changed. Was it done? */
 static bool thp_cow_install(struct fault *f, struct frame *old, struct frame *head)
 {
 	struct cpu *c = f->c;
@@ -77,7 +77,8 @@ static int thp_cow_copy(struct fault *f, struct frame *old)
 		vmstat_inc(c, VM_thp_fault_fallback);
 		rc = thp_cow_split(f);
 	} else {
-		rc = old ? hugecopy_copy(c, head, old, HPAGE_PMD_NR, f->va) : hugecopy_clear(c, head, HPAGE_PMD_NR, f->va);
+		rc = old ? hugecopy_copy(c, head, old, HPAGE_PMD_NR, f->va)
+			 : hugecopy_clear(c, head, HPAGE_PMD_NR, f->va);
 		machine_path(c, PATH_FAULT_HUGE_WP);
 		if (!rc)
 			done = thp_cow_install(f, old, head);

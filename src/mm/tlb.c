@@ -1,11 +1,11 @@
 /*
  * TLB flushing and address-space switches (rules T1 to T3 of tlb.h).
  *
- * Who may hold translations of an address space: the CPUs in mm->cpus by their current context, and any CPU by one of its
- * PERCPU_CTX_SLOTS remembered contexts. The former are told at once; the latter, and CPUs that run a kernel task on a lazily left
- * address space, compare generations before they use it again. When tables were freed the lazy ones are told as well, since the
- * hardware could still walk them, and they leave the address space for good.
- * A CPU's own state (percpu) is written by that CPU, and by a flusher on its behalf once it has acknowledged.
+ * Who may hold translations of an address space: the CPUs in mm->cpus by their current context, and any CPU by one of
+ * its PERCPU_CTX_SLOTS remembered contexts. The former are told at once; the latter, and CPUs that run a kernel task on
+ * a lazily left address space, compare generations before they use it again. When tables were freed the lazy ones are
+ * told as well, since the hardware could still walk them, and they leave the address space for good. A CPU's own state
+ * (percpu) is written by that CPU, and by a flusher on its behalf once it has acknowledged.
  */
 #include "mm/tlb.h"
 
@@ -70,7 +70,8 @@ ATTR_NOINLINE static void flush_here(struct cpu *c, struct mm *mm, struct tlb_fl
 	if (f.full)
 		vmstat_inc(c, VM_nr_tlb_local_flush_all);
 	else
-		vmstat_add(c, VM_nr_tlb_local_flush_one, (int64_t)((f.end - f.start + (1ULL << f.stride_shift) - 1) >> f.stride_shift));
+		vmstat_add(c, VM_nr_tlb_local_flush_one,
+			   (int64_t)((f.end - f.start + (1ULL << f.stride_shift) - 1) >> f.stride_shift));
 }
 
 /* The other CPUs that must be told now. */
@@ -252,7 +253,8 @@ ATTR_NOINLINE void tlb_gather_flush(struct cpu *c, struct mmu_gather *g)
 		if (g->full_mm)
 			tlb_flush_mm_range(c, g->mm, 0, TASK_SIZE, PAGE_SHIFT, true);
 		else
-			tlb_flush_mm_range(c, g->mm, g->start, g->end, g->huge_only ? PMD_SHIFT : PAGE_SHIFT, g->freed_tables);
+			tlb_flush_mm_range(c, g->mm, g->start, g->end, g->huge_only ? PMD_SHIFT : PAGE_SHIFT,
+					   g->freed_tables);
 	}
 	gather_release(c, g, g->frames, g->nr);
 	g->nr = 0;

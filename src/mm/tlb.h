@@ -11,18 +11,18 @@
 
 #include "mm/mm.h"
 
-#define MMU_GATHER_BUNDLE 8    /* frames held in the structure itself */
-#define MMU_GATHER_BATCH 510   /* frames a batch page holds */
-#define MMU_GATHER_BATCHES 19  /* batch pages before an intermediate flush: about 10,000 frames, as in Linux */
+#define MMU_GATHER_BUNDLE 8 /* frames held in the structure itself */
+#define MMU_GATHER_BATCH 510 /* frames a batch page holds */
+#define MMU_GATHER_BATCHES 19 /* batch pages before an intermediate flush: about 10,000 frames, as in Linux */
 
 struct gather_batch;
 
-/* Frames and tables on their way out. Small enough for a stack: batches beyond the first few frames are pages of their own. */
+/* Frames and tables on their way out. Fits a stack: beyond the first few frames, batches are pages of their own. */
 struct mmu_gather {
 	struct mm *mm;
 	vaddr_t start, end; /* range to flush; start > end: nothing yet */
 	bool full_mm, freed_tables, huge_only;
-	unsigned nr;        /* in frames[] */
+	unsigned nr; /* in frames[] */
 	unsigned nr_batches;
 	struct gather_batch *first, *last;
 	struct frame *frames[MMU_GATHER_BUNDLE];
@@ -31,7 +31,7 @@ struct mmu_gather {
 void tlb_gather_begin(struct cpu *c, struct mmu_gather *g, struct mm *mm, bool full_mm);
 /* An entry for [va, va + size) was removed or reduced. */
 void tlb_gather_range(struct mmu_gather *g, vaddr_t va, uint64_t size);
-/* Drop the mapping's reference after the flush. true: there is no room for another one, call tlb_gather_flush (first drop spinlocks). */
+/* Drop the mapping's reference after the flush. true: no room for another; drop spinlocks, call tlb_gather_flush. */
 bool tlb_gather_add(struct cpu *c, struct mmu_gather *g, struct frame *f);
 /* The same, flushing now when it is full. */
 void tlb_gather_frame(struct cpu *c, struct mmu_gather *g, struct frame *f);
@@ -40,7 +40,8 @@ void tlb_gather_flush(struct cpu *c, struct mmu_gather *g);
 void tlb_gather_end(struct cpu *c, struct mmu_gather *g);
 
 /* Flush a range on all CPUs that may hold it: single entries up to tlb_flush_ceiling, else the whole context. */
-void tlb_flush_mm_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift, bool freed_tables);
+void tlb_flush_mm_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift,
+			bool freed_tables);
 void tlb_flush_page(struct cpu *c, struct mm *mm, vaddr_t va);
 
 /* c is about to free mm: nobody may keep it as the address space that it lazily left loaded. */

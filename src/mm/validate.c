@@ -1,6 +1,6 @@
 /*
- * Validators of address spaces: a full walk of one (mm_validate), sums over all (quire_validate_mappings), and what a page is
- * (mm_page_info). Nothing here charges, locks or changes anything that outlasts the call.
+ * Validators of address spaces: a full walk of one (mm_validate), sums over all (quire_validate_mappings), and what a
+ * page is (mm_page_info). Nothing here charges, locks or changes anything that outlasts the call.
  */
 #include "base/errno.h"
 #include "mm/fault_int.h"
@@ -27,7 +27,7 @@ struct check {
 	struct quire *q;
 	const struct vma *v; /* the area at or after the last entry seen */
 	int64_t rss[NR_RSS], huge, tables;
-	uint64_t pmd_huge;   /* in the PMD table being walked */
+	uint64_t pmd_huge; /* in the PMD table being walked */
 	int rc;
 };
 
@@ -67,18 +67,21 @@ static void check_frame(struct check *k, vaddr_t va, pte_t e, unsigned shift)
 		fail(k->q, &k->rc, "entry: maps a frame that is no user page", va, head->flags, pte_pfn(e).v);
 		return;
 	}
-	if (shift == PMD_SHIFT ? frame_entire_mapcount(head) < 1 || head != page || frame_order(head) != HPAGE_PMD_ORDER :
-				 frame_mapcount(page) < 1)
+	if (shift == PMD_SHIFT ? frame_entire_mapcount(head) < 1 || head != page || frame_order(head) != HPAGE_PMD_ORDER
+			       : frame_mapcount(page) < 1)
 		fail(k->q, &k->rc, "entry: maps a frame that isn't counted", va, pte_pfn(e).v, 0);
 	if (anon ? (k->v->flags & VM_SHARED) || !k->v->anon_touched : head->file != k->v->file)
 		fail(k->q, &k->rc, "entry: a page that the area can't have", va, head->flags, k->v->flags);
 	if (!anon && head->index != vma_page_index(k->v, va))
 		fail(k->q, &k->rc, "entry: another page of the file", va, head->index, vma_page_index(k->v, va));
 	if ((e & PTE_SOFT_EXCLUSIVE) &&
-	    (!anon || (shift == PMD_SHIFT ? frame_entire_mapcount(head) != 1 || head->nr_pages_mapped != FOLIO_ENTIRELY_MAPPED :
-					    frame_mapcount(page) + (head->flags & FRAME_HEAD ? frame_entire_mapcount(head) : 0) != 1)))
+	    (!anon ||
+	     (shift == PMD_SHIFT
+		      ? frame_entire_mapcount(head) != 1 || head->nr_pages_mapped != FOLIO_ENTIRELY_MAPPED
+		      : frame_mapcount(page) + (head->flags & FRAME_HEAD ? frame_entire_mapcount(head) : 0) != 1)))
 		fail(k->q, &k->rc, "entry: owned alone but shared", va, pte_pfn(e).v, 1);
-	if ((k->v->flags & VM_LOCKED) && (shift == PMD_SHIFT || !(head->flags & FRAME_HEAD)) && !(head->flags & FRAME_MLOCKED))
+	if ((k->v->flags & VM_LOCKED) && (shift == PMD_SHIFT || !(head->flags & FRAME_HEAD)) &&
+	    !(head->flags & FRAME_MLOCKED))
 		fail(k->q, &k->rc, "entry: not counted as locked", va, head->flags, k->v->flags);
 	k->rss[frame_rss(head)] += 1LL << (shift - PAGE_SHIFT);
 	k->huge += shift == PMD_SHIFT;
@@ -139,17 +142,19 @@ int mm_validate(struct mm *mm)
 	if (mm->huge_mapped != k.huge)
 		fail(mm->q, &k.rc, "huge_mapped", mm->ctx, (uint64_t)mm->huge_mapped, (uint64_t)k.huge);
 	if (mm->pgtables_bytes != k.tables << PAGE_SHIFT)
-		fail(mm->q, &k.rc, "pgtables_bytes", mm->ctx, (uint64_t)mm->pgtables_bytes, (uint64_t)k.tables << PAGE_SHIFT);
+		fail(mm->q, &k.rc, "pgtables_bytes", mm->ctx, (uint64_t)mm->pgtables_bytes,
+		     (uint64_t)k.tables << PAGE_SHIFT);
 	if (mm->rss_peak < k.rss[0] + k.rss[1] + k.rss[2])
-		fail(mm->q, &k.rc, "rss_peak", mm->ctx, (uint64_t)mm->rss_peak, (uint64_t)(k.rss[0] + k.rss[1] + k.rss[2]));
+		fail(mm->q, &k.rc, "rss_peak", mm->ctx, (uint64_t)mm->rss_peak,
+		     (uint64_t)(k.rss[0] + k.rss[1] + k.rss[2]));
 	return k.rc;
 }
 
 /* ---- all address spaces ---- */
 
 /*
- * Every mapping is taken off the counts of the frame that it maps; what is left must be the known holders. Then everything is
- * put back. That needs no memory, and compares exactly.
+ * Every mapping is taken off the counts of the frame that it maps; what is left must be the known holders. Then
+ * everything is put back. That needs no memory, and compares exactly.
  */
 struct tally {
 	struct quire *q;

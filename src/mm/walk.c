@@ -1,8 +1,9 @@
 /*
  * The walker: from an address to its entries, over a range, and over everything.
  *
- * Upper levels are read without a lock: a table is only freed under mmap_lock for writing, which whoever walks holds at least for
- * reading. Every level's entry is charged as the load that it is; loops charge each cache line of entries once.
+ * Upper levels are read without a lock: a table is only freed under mmap_lock for writing, which whoever walks holds at
+ * least for reading. Every level's entry is charged as the load that it is; loops charge each cache line of entries
+ * once.
  */
 #include "mm/pagetable.h"
 
@@ -55,7 +56,8 @@ ATTR_NOINLINE int pt_pmd(struct cpu *c, struct mm *mm, vaddr_t va, bool alloc, s
 	return rc;
 }
 
-ATTR_NOINLINE int pt_pte(struct cpu *c, struct mm *mm, const struct pt_ref *pmd, vaddr_t va, bool alloc, struct pt_ref *ret)
+ATTR_NOINLINE int pt_pte(struct cpu *c, struct mm *mm, const struct pt_ref *pmd, vaddr_t va, bool alloc,
+			 struct pt_ref *ret)
 {
 	pte_t e = pte_read(c, pmd);
 

@@ -1,9 +1,9 @@
 /*
  * Taking mappings away, and MADV_FREE.
  *
- * An entry is exchanged for nothing under its table's lock, so that the A and D bits that the hardware set last are seen; the frame
- * goes to the gather, which keeps it until no CPU can use the old translation any more (tlb.h T2). A full gather is flushed with the lock
- * dropped.
+ * An entry is exchanged for nothing under its table's lock, so that the A and D bits that the hardware set last are
+ * seen; the frame goes to the gather, which keeps it until no CPU can use the old translation any more (tlb.h T2). A
+ * full gather is flushed with the lock dropped.
  */
 #include "base/assert.h"
 #include "mm/fault.h"

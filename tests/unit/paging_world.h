@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #define MIB (1ULL << 20)
-#define PAGES(n) ((n) * PAGE_SIZE)
+#define PAGES(n) ((n)*PAGE_SIZE)
 #define RW (UAPI_PROT_READ | UAPI_PROT_WRITE)
 #define AREA 0x10000000ULL /* 2 MiB aligned, where tests map with MAP_FIXED */
 

@@ -1,4 +1,4 @@
-/* Base pages: faults of every kind, unmapping, rights, moves, locking, files, kernel copies, and running out of memory. */
+/* Base pages: faults of every kind, unmapping, rights, moves, locking, files, kernel copies, running out of memory. */
 #include "paging_world.h"
 
 static void first_touch(void **state)
@@ -21,7 +21,8 @@ static void first_touch(void **state)
 	assert_int_equal(load(w, AREA + PAGE_SIZE), 43);
 	struct mm_page_info i = info(mm, AREA + PAGE_SIZE);
 
-	assert_true(i.present && i.writable && i.dirty && i.accessed && i.anon && i.exclusive && !i.huge && !i.zero_page);
+	assert_true(i.present && i.writable && i.dirty && i.accessed && i.anon && i.exclusive && !i.huge &&
+		    !i.zero_page);
 	assert_int_equal(i.tag, 43);
 	assert_int_equal(mm->rss[RSS_ANON], 2);
 	assert_int_equal(count_of(w, VM_nr_anon_pages), 2);
@@ -52,7 +53,7 @@ static void charges_name_their_path(void **state)
 	assert_int_equal(n->path[PATH_WALK].units, 1);
 	assert_int_equal(n->path[PATH_WALK].lines[TOUCH_READ], 2); /* PGD and PUD entries */
 	assert_int_equal(n->path[PATH_CLEAR_PAGE].clears, 1);
-	assert_true(n->path[PATH_FAULT].lines[TOUCH_READ] >= 2);   /* PMD entry and PTE */
+	assert_true(n->path[PATH_FAULT].lines[TOUCH_READ] >= 2); /* PMD entry and PTE */
 	assert_int_equal(n->path[PATH_MAP_ANON].lines[TOUCH_WRITE], 1);
 	null_counts_reset(w->m);
 	assert_ok(mm_munmap(w->c, mm, AREA, PAGES(8)));
@@ -317,7 +318,8 @@ static struct mfile *file_new(struct world *w, uint64_t pages, bool shmem)
 	return f;
 }
 
-static vaddr_t map_file_at(struct world *w, struct mm *mm, vaddr_t va, struct mfile *f, uint64_t pages, unsigned prot, unsigned how)
+static vaddr_t map_file_at(struct world *w, struct mm *mm, vaddr_t va, struct mfile *f, uint64_t pages, unsigned prot,
+			   unsigned how)
 {
 	int64_t r = mm_mmap(w->c, mm, va, PAGES(pages), prot, how | UAPI_MAP_FIXED, f, 0);
 
@@ -511,7 +513,8 @@ static int alloc_scenario(struct world *w, struct mm *mm, struct mfile *f)
 		return rc;
 	rc = try_store(w, a, 5);
 	mm_put(w->c, child);
-	int64_t r = mm_mremap(w->c, mm, b, PAGES(4), PAGES(4), UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, b + (1ULL << 40));
+	int64_t r =
+		mm_mremap(w->c, mm, b, PAGES(4), PAGES(4), UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, b + (1ULL << 40));
 
 	return rc ? rc : r < 0 ? (int)r : 0;
 }

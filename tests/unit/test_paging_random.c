@@ -1,6 +1,7 @@
 /*
- * Random calls and accesses over several address spaces, against an oracle that knows for each page what it must contain, whether it may
- * be there, and what may be done with it. Everything is validated after each step. The failing step prints how to run it again:
+ * Random calls and accesses over several address spaces, against an oracle that knows for each page what it must
+ * contain, whether it may be there, and what may be done with it. Everything is validated after each step. The failing
+ * step prints how to run it again:
  *   test_paging_random SEED STEPS
  */
 #include "paging_world.h"
@@ -20,9 +21,9 @@ enum kind { NOTHING, ANON, PRIVATE_FILE, SHMEM };
 struct page {
 	enum kind kind;
 	unsigned prot;
-	bool own;        /* private: has a page of its own, with `value` */
+	bool own; /* private: has a page of its own, with `value` */
 	bool wipe, nofork, locked;
-	uint64_t index;  /* in its file */
+	uint64_t index; /* in its file */
 	uint64_t value;
 };
 
@@ -39,9 +40,9 @@ struct game {
 	uint64_t shared[NR_PAGES]; /* contents of shmem */
 	uint64_t next_value;
 	struct inject *inject;
-	bool failing;              /* some allocations, clears and copies fail in steps that can take it */
-	enum inject_site site;     /* which may fail now */
-	bool failed;               /* one did */
+	bool failing; /* some allocations, clears and copies fail in steps that can take it */
+	enum inject_site site; /* which may fail now */
+	bool failed; /* one did */
 	uint64_t errors, stores, forks, moves;
 };
 
@@ -133,7 +134,8 @@ static void fail_begin(struct game *g)
 	g->failed = false;
 	if (!g->failing)
 		return;
-	g->site = (enum inject_site[]){ INJECT_FRAME_ALLOC, INJECT_FRAME_ALLOC, INJECT_SLAB_ALLOC, INJECT_CLEAR, INJECT_COPY }[pick(g, 5)];
+	g->site = (enum inject_site[]){ INJECT_FRAME_ALLOC, INJECT_FRAME_ALLOC, INJECT_SLAB_ALLOC, INJECT_CLEAR,
+					INJECT_COPY }[pick(g, 5)];
 	if (pick(g, 2))
 		assert_ok(inject_set(g->inject, g->site, INJECT_NTH, 1 + pick(g, 2) * pick(g, 20)));
 }
@@ -164,8 +166,8 @@ static void step_map(struct game *g, struct space *s)
 	uint64_t first, n;
 
 	pick_range(g, &first, &n);
-	assert_int_equal(mm_mmap(g->w->c, s->mm, address(first), PAGES(n), prot, how | UAPI_MAP_FIXED | (f ? 0 : UAPI_MAP_ANONYMOUS), f,
-				 PAGES(first)),
+	assert_int_equal(mm_mmap(g->w->c, s->mm, address(first), PAGES(n), prot,
+				 how | UAPI_MAP_FIXED | (f ? 0 : UAPI_MAP_ANONYMOUS), f, PAGES(first)),
 			 (int64_t)address(first));
 	for (uint64_t i = first; i < first + n; i++)
 		s->page[i] = (struct page){ .kind = kind, .prot = prot, .index = i };
@@ -227,8 +229,9 @@ static bool advise_page(struct page *p, int advice)
 
 static void step_advise(struct game *g, struct space *s)
 {
-	static const int advices[] = { UAPI_MADV_DONTNEED, UAPI_MADV_DONTNEED, UAPI_MADV_FREE, UAPI_MADV_HUGEPAGE, UAPI_MADV_NOHUGEPAGE,
-				       UAPI_MADV_WIPEONFORK, UAPI_MADV_DONTFORK };
+	static const int advices[] = { UAPI_MADV_DONTNEED, UAPI_MADV_DONTNEED,	 UAPI_MADV_FREE,
+				       UAPI_MADV_HUGEPAGE, UAPI_MADV_NOHUGEPAGE, UAPI_MADV_WIPEONFORK,
+				       UAPI_MADV_DONTFORK };
 	int advice = advices[pick(g, ARRAY_SIZE(advices))];
 	uint64_t first, n, i;
 	bool refused = false;
@@ -251,8 +254,8 @@ static void step_lock(struct game *g, struct space *s)
 	pick_range(g, &first, &n);
 	if (!mapped_whole(s, first, n))
 		return;
-	int64_t rc = lock ? mm_mlock(g->w->c, s->mm, address(first), PAGES(n), pick(g, 2)) :
-			    mm_munlock(g->w->c, s->mm, address(first), PAGES(n));
+	int64_t rc = lock ? mm_mlock(g->w->c, s->mm, address(first), PAGES(n), pick(g, 2))
+			  : mm_munlock(g->w->c, s->mm, address(first), PAGES(n));
 
 	if (rc)
 		assert_int_equal(rc, -ENOMEM); /* something could not be brought in: locked all the same */
@@ -282,7 +285,8 @@ static void step_move(struct game *g, struct space *s)
 	if (!mapped_whole(s, first, n) || (to < first + n && first < to + n))
 		return;
 	fail_begin(g);
-	int64_t rc = mm_mremap(g->w->c, s->mm, address(first), PAGES(n), PAGES(n), UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, address(to));
+	int64_t rc = mm_mremap(g->w->c, s->mm, address(first), PAGES(n), PAGES(n),
+			       UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, address(to));
 
 	fail_end(g);
 	if (rc < 0) {
@@ -474,7 +478,8 @@ static uint64_t seed_from = 1, nr_steps = 1500;
 
 static void report(uint64_t seed)
 {
-	printf("seed %lu: again with: test_paging_random %lu %lu\n", (unsigned long)seed, (unsigned long)seed, (unsigned long)nr_steps);
+	printf("seed %lu: again with: test_paging_random %lu %lu\n", (unsigned long)seed, (unsigned long)seed,
+	       (unsigned long)nr_steps);
 	fflush(stdout);
 }
 
@@ -501,7 +506,7 @@ static void with_failing_allocations(void **state)
 		on_null(seed, true);
 }
 
-/* The model has TLBs and page-walk caches: a translation that outlives its flush shows as wrong contents or a right too many. */
+/* The model has TLBs and page-walk caches: a translation that outlives its flush shows as wrong contents. */
 static void on_model(bool broadcast, uint64_t seed, bool failing)
 {
 	struct model_options o = { .seed = seed };

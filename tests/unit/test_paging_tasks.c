@@ -1,7 +1,8 @@
 /*
- * Several tasks in one address space and in forked ones, on a model machine: faults, unmapping, rights and fork at the same time, with
- * table locks that are spun on, interrupts and sleeping for mmap_lock. Each task owns some pages and knows what they must contain; a child
- * checks them as they were at the fork. Errors are counted, since an assertion can't leave a fiber.
+ * Several tasks in one address space and in forked ones, on a model machine: faults, unmapping, rights and fork at the
+ * same time, with table locks that are spun on, interrupts and sleeping for mmap_lock. Each task owns some pages and
+ * knows what they must contain; a child checks them as they were at the fork. Errors are counted, since an assertion
+ * can't leave a fiber.
  */
 #include "paging_world.h"
 
@@ -116,7 +117,8 @@ static void worker_fn(struct cpu *c, struct task *t)
 	struct worker *k = t->arg;
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
-		uint64_t first = rng_below(&k->rng, OWN_PAGES), n = 1 + rng_below(&k->rng, MIN(OWN_PAGES - first, 40ULL));
+		uint64_t first = rng_below(&k->rng, OWN_PAGES),
+			 n = 1 + rng_below(&k->rng, MIN(OWN_PAGES - first, 40ULL));
 
 		switch (rng_below(&k->rng, 16)) {
 		case 0:
@@ -134,8 +136,8 @@ static void worker_fn(struct cpu *c, struct task *t)
 			break;
 		default:
 			for (unsigned i = 0; i < 12; i++)
-				rng_below(&k->rng, 2) ? write_page(c, k, rng_below(&k->rng, OWN_PAGES)) :
-							check_page(c, k, rng_below(&k->rng, OWN_PAGES));
+				rng_below(&k->rng, 2) ? write_page(c, k, rng_below(&k->rng, OWN_PAGES))
+						      : check_page(c, k, rng_below(&k->rng, OWN_PAGES));
 		}
 		if (c->need_resched)
 			c = machine_resched(c);

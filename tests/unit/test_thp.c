@@ -65,9 +65,9 @@ static void area_must_contain_it(void **state)
 
 	(void)state;
 	map_at(w, mm, AREA + PAGES(1), 2 * HUGE, RW);
-	store(w, AREA + PAGES(3), 1);      /* the area begins inside */
+	store(w, AREA + PAGES(3), 1); /* the area begins inside */
 	store(w, AREA + HUGE + PAGES(3), 2);
-	store(w, AREA + 2 * HUGE, 3);      /* and ends inside */
+	store(w, AREA + 2 * HUGE, 3); /* and ends inside */
 	assert_false(info(mm, AREA + PAGES(3)).huge);
 	assert_true(info(mm, AREA + HUGE + PAGES(3)).huge);
 	assert_false(info(mm, AREA + 2 * HUGE).huge);
@@ -471,8 +471,8 @@ static int huge_scenario(struct world *w, struct mm *mm)
 	uint64_t v;
 	int rc;
 
-	if ((rc = try_store(w, AREA, 1)) || (rc = try_load(w, AREA + HUGE, &v)) || (rc = try_store(w, AREA + HUGE, 2)) ||
-	    (rc = mm_fork(w->c, mm, &child)))
+	if ((rc = try_store(w, AREA, 1)) || (rc = try_load(w, AREA + HUGE, &v)) ||
+	    (rc = try_store(w, AREA + HUGE, 2)) || (rc = mm_fork(w->c, mm, &child)))
 		return rc;
 	rc = try_store(w, AREA, 3);
 	if (!rc)

@@ -325,12 +325,12 @@ static void tables_are_freed_after_the_flush(void **state)
 }
 
 /* Flushes that one call or store makes, on this CPU and all others that run the address space. */
-#define assert_flushes(w, n, what)                                                                 \
-	do {                                                                                        \
-		mark(w);                                                                            \
-		what;                                                                               \
-		assert_int_equal(since(w, local_flushes), n);                                       \
-		assert_int_equal(since(w, ipis), n);                                                \
+#define assert_flushes(w, n, what)                                                                                     \
+	do {                                                                                                           \
+		mark(w);                                                                                               \
+		what;                                                                                                  \
+		assert_int_equal(since(w, local_flushes), n);                                                          \
+		assert_int_equal(since(w, ipis), n);                                                                   \
 	} while (0)
 
 static void whatever_takes_rights_flushes(void **state)
@@ -346,12 +346,14 @@ static void whatever_takes_rights_flushes(void **state)
 	assert_flushes(w, 0, (void)load(w, AREA + PAGES(1)));
 	assert_flushes(w, 1, store(w, AREA + PAGES(1), 1)); /* the zero page goes */
 	assert_flushes(w, 1, assert_ok(mm_fork(w->c, mm, &child)));
-	assert_flushes(w, 1, store(w, AREA, 2));            /* copied */
+	assert_flushes(w, 1, store(w, AREA, 2)); /* copied */
 	mm_put(w->c, child);
 	assert_flushes(w, 0, store(w, AREA + PAGES(1), 2)); /* kept */
 	assert_flushes(w, 1, assert_ok(mm_madvise(w->c, mm, AREA, PAGES(2), UAPI_MADV_FREE)));
 	assert_flushes(w, 0, assert_ok(mm_madvise(w->c, mm, AREA, PAGES(2), UAPI_MADV_FREE))); /* clean already */
-	assert_flushes(w, 2, assert_true(mm_mremap(w->c, mm, AREA, PAGES(16), PAGES(16), UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, to) > 0));
+	assert_flushes(w, 2,
+		       assert_true(mm_mremap(w->c, mm, AREA, PAGES(16), PAGES(16),
+					     UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, to) > 0));
 	assert_flushes(w, 1, assert_ok(mm_munmap(w->c, mm, to, PAGES(16))));
 	mm_put(w->c, mm);
 	world_end(w);
@@ -376,8 +378,11 @@ static void whatever_takes_huge_rights_flushes(void **state)
 	mm_put(w->c, child);
 	assert_flushes(w, 0, store(w, AREA + 2 * MIB, 2));
 	/* Each entry; unmapping the source finds nothing more to do. */
-	assert_flushes(w, 2, assert_true(mm_mremap(w->c, mm, AREA, 4 * MIB, 4 * MIB, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, to) > 0));
-	assert_flushes(w, 2, assert_ok(mm_madvise(w->c, mm, to, PAGES(1), UAPI_MADV_DONTNEED))); /* the split, the page */
+	assert_flushes(w, 2,
+		       assert_true(mm_mremap(w->c, mm, AREA, 4 * MIB, 4 * MIB, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED,
+					     to) > 0));
+	assert_flushes(w, 2,
+		       assert_ok(mm_madvise(w->c, mm, to, PAGES(1), UAPI_MADV_DONTNEED))); /* the split, the page */
 	mm_put(w->c, mm);
 	world_end(w);
 }
