@@ -337,6 +337,17 @@ static int open_input(struct import *im, const char *in)
 	return 0;
 }
 
+/* Before the work of the first pass: can the recording be written at all? */
+static int probe_output(struct import *im, const char *out)
+{
+	struct trace_writer *w;
+	int rc = trace_writer_create(out, NULL, &w, im->err, im->errlen);
+
+	if (!rc)
+		trace_writer_abort(w);
+	return rc;
+}
+
 static int write_recording(struct import *im, const char *out)
 {
 	const struct trace_meta meta = {
@@ -383,6 +394,8 @@ int trace_import(const char *in, enum trace_import_format format, const char *ou
 	im->err = err;
 	im->errlen = errlen;
 	rc = open_input(im, in);
+	if (!rc)
+		rc = probe_output(im, out);
 	if (!rc)
 		rc = pass(im, im->in);
 	if (!rc && !im->nr_areas) {

@@ -1,0 +1,49 @@
+#!/usr/bin/env bats
+# Programs: recorded into a file, and run straight into the engines.
+load helpers.bash
+
+@test "programs that cannot be started" {
+	need_recorder
+	fails 1 'no such program' "$QUIRE" run -- nosuchprogram
+	fails 1 'no such program' "$QUIRE" record -o x.qtr -- ./nosuch
+	echo hello >file
+	fails 1 'not executable' "$QUIRE" record -o x.qtr -- ./file
+	[ ! -e x.qtr ]
+}
+
+@test "record: output is the program's own, the summary is ours" {
+	need_recorder
+	echo 'b a' | tr ' ' '\n' | "$QUIRE" record -o x.qtr -- sort >out.txt 2>err.txt
+	[ "$(tr '\n' ' ' <out.txt)" = 'a b ' ]
+	grep -q 'x.qtr: .* references' err.txt
+	"$QUIRE" trace info --verify x.qtr | grep -q '^program:      sort'
+}
+
+@test "run a program: its output first, then the report; both engines see the same" {
+	need_recorder
+	"$QUIRE" run --machine laptop --vary transparent_hugepage.enabled=never,always --json out.json -- echo hello world >out.txt
+	[ "$(head -n 1 out.txt)" = 'hello world' ]
+	grep -q 'All figures are modelled' out.txt
+	[ "$(number out.json references 1)" = "$(number out.json references 2)" ]
+	[ "$(number out.json references 1)" -gt 10000 ]
+	[ "$(number out.json references_unmapped 1)" = 0 ]
+}
+
+@test "a recording gives the same bytes every time" {
+	need_recorder
+	"$QUIRE" record -o x.qtr -- sh -c 'echo a; ls / >/dev/null; echo b' >/dev/null 2>&1
+	for i in 1 2; do
+		"$QUIRE" run x.qtr --machine laptop --vary transparent_hugepage.enabled=never,always --json $i.json -q
+	done
+	cmp 1.json 2.json
+}
+
+@test "a program that fails or dies leaves a whole recording and is told of" {
+	need_recorder
+	"$QUIRE" record -o x.qtr -- sh -c 'exit 3' 2>err.txt
+	grep -q 'status 3' err.txt
+	"$QUIRE" trace info x.qtr >/dev/null
+	"$QUIRE" record -o x.qtr -- sh -c 'kill -SEGV $$' 2>err.txt || true
+	grep -Eq 'signal 11|status 139' err.txt
+	"$QUIRE" trace info x.qtr >/dev/null
+}
