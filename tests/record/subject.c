@@ -68,7 +68,7 @@ static int mode_kinds(void)
 	__asm__ volatile("lock addq $1, (%[q])\n"
 			 "rep stosq\n"
 			 "movups (%[q]), %%xmm0\n"
-			 : "+D"(p), "+c"(n)
+			 : "+&D"(p), "+&c"(n)
 			 : [q] "r"(q), "a"(0)
 			 : "xmm0", "memory", "cc");
 	mark(MARK_END);
@@ -175,6 +175,14 @@ static int mode_exec_chain(int left)
 	snprintf(arg, sizeof(arg), "%d", left - 1);
 	if (execv("/nowhere/at/all", argv) != -1 || errno != ENOENT)
 		return 1;
+	execv(self, argv);
+	return 1;
+}
+
+static int mode_rename(void)
+{
+	char *argv[] = { (char[]){ "wanted-name" }, (char[]){ "names" }, (char[]){ "a b,c" }, NULL };
+
 	execv(self, argv);
 	return 1;
 }
@@ -302,7 +310,7 @@ static int mode_handlers(void)
 
 static int mode_names(int argc, char **argv)
 {
-	return argc == 3 && !strcmp(argv[0], "wanted-name") && getenv("RECORD_TEST") && getenv("LD_RECORD_TEST") ? 0 : 1;
+	return argc == 3 && !strcmp(argv[0], "wanted-name") && !strcmp(argv[2], "a b,c") && getenv("RECORD_TEST") && getenv("LD_RECORD_TEST") ? 0 : 1;
 }
 
 static _Noreturn int mode_forever(void)
@@ -321,6 +329,7 @@ static _Noreturn int mode_forever(void)
 static int mode_interrupted(void)
 {
 	signal(SIGINT, on_alarm);
+	mark(MARK_BEGIN);
 	while (!caught)
 		usleep(1000);
 	return 4;
@@ -338,6 +347,7 @@ int main(int argc, char **argv)
 		{ "buffers", mode_buffers }, { "daemon", mode_daemon },
 		{ "fork_beside_threads", mode_fork_beside_threads }, { "handlers", mode_handlers },
 		{ "forever", mode_forever }, { "interrupted", mode_interrupted },
+		{ "rename", mode_rename },
 	};
 	static char path[4096];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);

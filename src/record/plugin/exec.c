@@ -58,7 +58,7 @@ bad:
 
 static void substitute(struct ring *r, const char *path, char **argv, char **envp)
 {
-	struct ring_shared *s = plugin.shared;
+	struct ring_shared *s = own.shared;
 	char err[256], arg[RING_PATH_MAX * 2 + 160], self[PATH_MAX] = "";
 	char *binary = (char *)(uintptr_t)qemu_plugin_path_to_binary();
 	struct exec_command c;
@@ -82,7 +82,7 @@ void exec_substitute(struct ring *r, uint64_t path, uint64_t argv, uint64_t envp
 {
 	char *scratch = malloc(STRING_MAX), *name = NULL, **args = NULL, **env = NULL;
 
-	if (r->discard || plugin.shared->off)
+	if (r->discard || own.shared->off)
 		goto out;
 	if (!scratch || !guest_read_string(path, scratch, PATH_MAX))
 		goto out;

@@ -109,7 +109,7 @@ static bool find_stack(struct image *im)
 		if (sscanf(line, "%lx-%lx %7s", &start, &end, prot) != 3)
 			continue;
 		if (guard_end == start && !strcmp(prot, "rw-p"))
-			found = search_stack(start - plugin.guest_base, end - plugin.guest_base, im);
+			found = search_stack(start - own.guest_base, end - own.guest_base, im);
 		guard_end = strcmp(prot, "---p") ? 0 : end;
 	}
 	if (f)
@@ -224,9 +224,9 @@ static void find_tables(uint64_t top)
 {
 	uint64_t start, end, len = 2 * PAGE;
 
-	if (mapping_around(top + plugin.guest_base, &start, &end) && end - plugin.guest_base >= top + len) {
-		plugin.tables_start = top;
-		plugin.tables_len = len;
+	if (mapping_around(top + own.guest_base, &start, &end) && end - own.guest_base >= top + len) {
+		own.tables_start = top;
+		own.tables_len = len;
 	}
 }
 
@@ -235,10 +235,10 @@ static uint64_t put_stack(struct ring *r, const struct image *im)
 	char name[PATH_MAX];
 	uint64_t start, end, top;
 
-	if (!mapping_around(im->sp + plugin.guest_base, &start, &end))
+	if (!mapping_around(im->sp + own.guest_base, &start, &end))
 		return 0;
-	start -= plugin.guest_base;
-	end -= plugin.guest_base;
+	start -= own.guest_base;
+	end -= own.guest_base;
 	/* The name of the file is the topmost thing on a stack, below one empty word. */
 	if (im->execfn && guest_read_string(im->execfn, name, sizeof(name))) {
 		top = ALIGN_UP(im->execfn + strlen(name) + 1 + 8, PAGE);
@@ -256,7 +256,7 @@ static void put_image(struct ring *r, struct image *im, uint64_t first_ref)
 
 	known = known && read_object(0, im->phdr, im->phnum, &exe);
 	ring_put(r, W_EXEC, 0,
-		 (uint64_t[]){ ring_ticket(plugin.shared), known ? object_top(&exe) : 0, known ? im->sp : 0 }, 3);
+		 (uint64_t[]){ ring_ticket(own.shared), known ? object_top(&exe) : 0, known ? im->sp : 0 }, 3);
 	ring_put_name(r, im->path);
 	if (!known) {
 		/* No known way leads here; if there is one, the trace says that the image's areas are missing. */
@@ -277,7 +277,7 @@ void image_describe(struct ring *r, uint64_t first_ref)
 	char *binary = (char *)(uintptr_t)qemu_plugin_path_to_binary();
 	struct image *im = calloc(1, sizeof(*im));
 
-	plugin.image_described = true;
+	own.image_described = true;
 	r->limit = r->chunk_end;
 	if (im && binary) {
 		if (!realpath(binary, im->path))

@@ -21,7 +21,7 @@
 
 int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
 
-struct plugin plugin;
+struct plugin_state own;
 __thread struct ring *my_ring __attribute__((tls_model("initial-exec")));
 
 /*
@@ -68,7 +68,7 @@ static ATTR_NOINLINE void on_memory_slow(struct ring *r, qemu_plugin_meminfo_t i
 		kind = kind_ask(info);
 	if (kind & KIND_HELPER) {
 		/* Segment registers are loaded from tables that a real processor finds in the kernel's memory. */
-		if (vaddr - plugin.tables_start < plugin.tables_len)
+		if (vaddr - own.tables_start < own.tables_len)
 			return;
 		/* Between blocks (a signal's frame) the place in the block is an old one. */
 		now = MIN(now, r->insns_begin + r->insns_block);
@@ -125,11 +125,11 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	size_t n = qemu_plugin_tb_n_insns(tb);
 
 	(void)id;
-	if (!plugin.base_known && n) {
+	if (!own.base_known && n) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, 0);
 
-		plugin.guest_base = (uintptr_t)qemu_plugin_insn_haddr(insn) - qemu_plugin_insn_vaddr(insn);
-		plugin.base_known = true;
+		own.guest_base = (uintptr_t)qemu_plugin_insn_haddr(insn) - qemu_plugin_insn_vaddr(insn);
+		own.base_known = true;
 	}
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)n);
 	for (size_t i = 0; i < n; i++)
@@ -199,7 +199,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_plugin_info *info
 		else if (!strncmp(argv[i], "ring=", 5))
 			caller = strtol(argv[i] + 5, NULL, 10);
 		else if (!strncmp(argv[i], "ticket=", 7))
-			plugin.first_ticket = strtoull(argv[i] + 7, NULL, 10);
+			own.first_ticket = strtoull(argv[i] + 7, NULL, 10);
 	}
 	if (!shm)
 		return fail(NULL, "this plugin is started by quire, not by hand", 0);
@@ -210,12 +210,12 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_plugin_info *info
 		return fail(NULL, "quire and its plugin are of different versions", 0);
 	if (info->system_emulation || strcmp(info->target_name, "x86_64") != 0)
 		return fail(s, "only qemu-x86_64 can be used", 0);
-	plugin.shared = s;
-	plugin.first_how = THREAD_FIRST;
-	plugin.first_parent = RING_NO_STREAM;
+	own.shared = s;
+	own.first_how = THREAD_FIRST;
+	own.first_parent = RING_NO_STREAM;
 	if (caller >= 0 && caller < (long)s->nr_rings) {
-		plugin.first_how = THREAD_EXEC;
-		plugin.first_parent = ring_at(s, (unsigned)caller)->stream;
+		own.first_how = THREAD_EXEC;
+		own.first_parent = ring_at(s, (unsigned)caller)->stream;
 		end_previous_image(s, (unsigned)caller);
 	}
 	if (sys_setup() < 0)

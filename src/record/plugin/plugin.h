@@ -17,7 +17,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-struct plugin {
+/*
+ * Hidden: the emulator exports all its names, and one of them would silently take the place of an equal one here.
+ */
+#pragma GCC visibility push(hidden)
+
+struct plugin_state {
 	struct ring_shared *shared;
 	uint64_t guest_base;      /* host address = guest address + this */
 	bool base_known;
@@ -32,7 +37,7 @@ struct plugin {
 	uint32_t live_threads;
 };
 
-extern struct plugin plugin;
+extern struct plugin_state own;
 /* The calling thread's ring; a pointer only, since the emulator leaves little room for thread-local storage of plugins. */
 extern __thread struct ring *my_ring __attribute__((tls_model("initial-exec")));
 
@@ -69,5 +74,7 @@ bool guest_read_string(uint64_t addr, char *buf, size_t len);
 
 /* exec.c: returns only if the image could not be replaced here; the caller then leaves the call to the emulator. */
 void exec_substitute(struct ring *r, uint64_t path, uint64_t argv, uint64_t envp);
+
+#pragma GCC visibility pop
 
 #endif

@@ -41,7 +41,7 @@ static bool drain_gone(const struct ring_shared *s)
 /* Acquire the chunk that begins at chunk_end (R4), or, when nobody reads, use the last one again. */
 static void next_chunk(struct ring *r)
 {
-	struct ring_shared *s = plugin.shared;
+	struct ring_shared *s = own.shared;
 	uint64_t need = r->chunk_end + s->chunk_words - s->ring_words;
 	unsigned us = PAUSE_FIRST_US;
 
@@ -119,7 +119,7 @@ void ring_flush_insns(struct ring *r)
 /* The chunk is full, the image is not described yet, or the count does not fit into the word. */
 void ring_ref_slow(struct ring *r, uint64_t ref, uint64_t insns)
 {
-	if (!plugin.image_described)
+	if (!own.image_described)
 		image_describe(r, word_addr(ref));
 	r->limit = r->chunk_end;
 	if (insns > WORD_INSNS_MAX) {
@@ -135,7 +135,7 @@ void ring_ref_slow(struct ring *r, uint64_t ref, uint64_t insns)
 /* No ring is free, and none became free: the thread runs on, unrecorded, into memory that nobody reads. */
 static struct ring *private_ring(void)
 {
-	struct ring_shared *s = plugin.shared;
+	struct ring_shared *s = own.shared;
 	struct ring *r = mmap(NULL, s->stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	__atomic_add_fetch(&s->lost_threads, 1, __ATOMIC_RELAXED);
@@ -147,7 +147,7 @@ static struct ring *private_ring(void)
 
 static struct ring *claim(void)
 {
-	struct ring_shared *s = plugin.shared;
+	struct ring_shared *s = own.shared;
 
 	for (int round = 0; round < 2000; round++) {
 		for (unsigned i = 0; i < s->nr_rings; i++) {
@@ -171,7 +171,7 @@ static struct ring *claim(void)
 
 struct ring *stream_open(enum thread_how how, uint64_t parent, uint64_t clone_ticket, uint64_t clone_flags)
 {
-	struct ring_shared *s = plugin.shared;
+	struct ring_shared *s = own.shared;
 	struct ring *r = claim();
 
 	r->pid = getpid();
@@ -185,25 +185,25 @@ struct ring *stream_open(enum thread_how how, uint64_t parent, uint64_t clone_ti
 	r->stream = r->discard ? RING_NO_STREAM : __atomic_fetch_add(&s->next_stream, 1, __ATOMIC_SEQ_CST);
 	ring_put(r, W_THREAD, r->stream,
 		 (uint64_t[]){ ring_ticket(s), (uint64_t)r->pid, (uint64_t)r->tid, parent, clone_ticket, clone_flags, how }, 7);
-	if (!plugin.image_described)
+	if (!own.image_described)
 		r->limit = r->head; /* the first reference takes the slow path */
 	if (!r->discard)
 		__atomic_store_n(&s->state[r->index], RING_LIVE, __ATOMIC_RELEASE);
 	if (clone_ticket)
 		__atomic_store_n(&s->announced[clone_ticket % RING_ANNOUNCE], clone_ticket, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&plugin.live_threads, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&own.live_threads, 1, __ATOMIC_RELAXED);
 	return r;
 }
 
 /* The calling thread ends; it executes no further block. */
 void stream_close(struct ring *r, enum exit_how how, uint64_t status)
 {
-	struct ring_shared *s = plugin.shared;
+	struct ring_shared *s = own.shared;
 
 	ring_put(r, W_EXIT, how, (uint64_t[]){ ring_ticket(s), status }, 2);
 	r->exit_how = how;
 	r->exit_status = status;
-	__atomic_sub_fetch(&plugin.live_threads, 1, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&own.live_threads, 1, __ATOMIC_RELAXED);
 	if (r->stream == RING_NO_STREAM)
 		munmap(r, s->stride);
 	else

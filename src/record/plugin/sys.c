@@ -60,7 +60,7 @@ void sys_thread_begin(unsigned vcpu)
 	unsigned i = vcpu % PENDING;
 
 	if (!pending[i].set) {
-		my_ring = stream_open(plugin.first_how, plugin.first_parent, plugin.first_ticket, 0);
+		my_ring = stream_open(own.first_how, own.first_parent, own.first_ticket, 0);
 		return;
 	}
 	pending[i].set = false;
@@ -73,19 +73,19 @@ static void before_fork(void)
 {
 	struct ring *r = my_ring;
 
-	plugin.fork_parent = r ? r->stream : RING_NO_STREAM;
-	plugin.fork_ticket = r && r->sys_open ? r->sys_ticket : 0;
-	plugin.fork_flags = r && r->sys_open ? clone_flags(r) : SIGCHLD_;
-	plugin.fork_threads = __atomic_load_n(&plugin.live_threads, __ATOMIC_RELAXED) > 1;
+	own.fork_parent = r ? r->stream : RING_NO_STREAM;
+	own.fork_ticket = r && r->sys_open ? r->sys_ticket : 0;
+	own.fork_flags = r && r->sys_open ? clone_flags(r) : SIGCHLD_;
+	own.fork_threads = __atomic_load_n(&own.live_threads, __ATOMIC_RELAXED) > 1;
 }
 
 static void in_child(void)
 {
-	enum thread_how how = plugin.fork_flags & CLONE_VFORK_ ? THREAD_VFORK : THREAD_FORK;
+	enum thread_how how = own.fork_flags & CLONE_VFORK_ ? THREAD_VFORK : THREAD_FORK;
 
-	plugin.fragile |= plugin.fork_threads;
-	plugin.live_threads = 0;
-	my_ring = stream_open(how, plugin.fork_parent, plugin.fork_ticket, plugin.fork_flags);
+	own.fragile |= own.fork_threads;
+	own.live_threads = 0;
+	my_ring = stream_open(how, own.fork_parent, own.fork_ticket, own.fork_flags);
 }
 
 int sys_setup(void)
@@ -96,10 +96,10 @@ int sys_setup(void)
 /* R5: give the child the time to begin. It needs one turn on a CPU. */
 static void wait_for_child(const struct ring *r)
 {
-	const uint64_t *a = &plugin.shared->announced[r->sys_ticket % RING_ANNOUNCE];
+	const uint64_t *a = &own.shared->announced[r->sys_ticket % RING_ANNOUNCE];
 
 	for (unsigned i = 0; i < CHILD_WAIT_SPINS + CHILD_WAIT_PAUSES; i++) {
-		if (__atomic_load_n(a, __ATOMIC_ACQUIRE) == r->sys_ticket || plugin.shared->off || r->discard)
+		if (__atomic_load_n(a, __ATOMIC_ACQUIRE) == r->sys_ticket || own.shared->off || r->discard)
 			return;
 		if (i < CHILD_WAIT_SPINS)
 			__builtin_ia32_pause();
@@ -129,7 +129,7 @@ void sys_enter(uint64_t id, unsigned vcpu, int64_t nr, uint64_t a1, uint64_t a2,
 	if (!my_ring)
 		sys_thread_begin(vcpu);
 	r = my_ring;
-	if (!plugin.image_described)
+	if (!own.image_described)
 		image_describe(r, 0);
 	ring_flush_insns(r);
 	r->sys_nr = (uint64_t)nr;
@@ -139,7 +139,7 @@ void sys_enter(uint64_t id, unsigned vcpu, int64_t nr, uint64_t a1, uint64_t a2,
 	r->sys_args[3] = a4;
 	r->sys_args[4] = a5;
 	r->sys_args[5] = a6;
-	r->sys_ticket = ring_ticket(plugin.shared);
+	r->sys_ticket = ring_ticket(own.shared);
 	r->sys_open = 1;
 	r->syscalls++;
 	ring_put(r, W_SYSCALL, (uint64_t)nr, (uint64_t[]){ r->sys_ticket, a1, a2, a3, a4, a5, a6, plugin_now_ns() }, 8);
@@ -147,14 +147,14 @@ void sys_enter(uint64_t id, unsigned vcpu, int64_t nr, uint64_t a1, uint64_t a2,
 	case NR_exit:
 	case NR_exit_group:
 		my_ring = NULL;
-		stream_close(r, nr == NR_exit && plugin.live_threads > 1 ? EXIT_THREAD : EXIT_PROCESS, a1 & 0xff);
+		stream_close(r, nr == NR_exit && own.live_threads > 1 ? EXIT_THREAD : EXIT_PROCESS, a1 & 0xff);
 		break;
 	case NR_execve:
 		exec_substitute(r, a1, a2, a3);
 		r->unrecorded_ns = plugin_now_ns();
 		break;
 	case NR_clone:
-		if (plugin.fragile && (a1 & CLONE_VM_) && !(a1 & CLONE_VFORK_))
+		if (own.fragile && (a1 & CLONE_VM_) && !(a1 & CLONE_VFORK_))
 			r->doomed_ns = plugin_now_ns();
 		break;
 	default:
@@ -178,5 +178,5 @@ void sys_return(uint64_t id, unsigned vcpu, int64_t nr, int64_t ret)
 	if (is_clone((uint64_t)nr) && ret > 0)
 		wait_for_child(r);
 	sysbuf_put(r, (uint64_t)nr, r->sys_args, ret);
-	ring_put(r, W_SYSRET, (uint64_t)nr, (uint64_t[]){ ring_ticket(plugin.shared), (uint64_t)ret, now, cpu_time_ns() }, 4);
+	ring_put(r, W_SYSRET, (uint64_t)nr, (uint64_t[]){ ring_ticket(own.shared), (uint64_t)ret, now, cpu_time_ns() }, 4);
 }

@@ -137,7 +137,7 @@ static const struct buffer_rule rules[] = {
 bool guest_read(uint64_t addr, void *buf, size_t len)
 {
 	struct iovec to = { .iov_base = buf, .iov_len = len };
-	struct iovec from = { .iov_base = (void *)(uintptr_t)(addr + plugin.guest_base), .iov_len = len };
+	struct iovec from = { .iov_base = (void *)(uintptr_t)(addr + own.guest_base), .iov_len = len };
 	ssize_t n;
 
 	if (!addr || addr > WORD_ADDR_MASK)
