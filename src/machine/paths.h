@@ -31,7 +31,7 @@
 	PATH(FAULT_HUGE_WP, "fault: write-protected 2M", "thp_fault_wp,thp_cow_copy,thp_cow_install,thp_cow_split") \
 	PATH(CLEAR_PAGE, "clearing pages", "")                                                      \
 	PATH(COPY_PAGE, "copying pages", "")                                                        \
-	PATH(HUGECOPY, "huge page: a sub-page's turn", "hugecopy_process,ascend,converge,neighbourhood,step,clear_one,copy_one,turn") \
+	PATH(HUGECOPY, "huge page: a sub-page's turn", "hugecopy_process,hugecopy_clear,hugecopy_copy,ascend,converge,neighbourhood,step,clear_one,copy_one,turn") \
 	/* physical memory */                                                                       \
 	PATH(PAGE_ALLOC, "page alloc: choice of zone", "page_alloc,zonelist_alloc,zone_alloc,zone_watermark_ok,count_alloc,frame_prep") \
 	PATH(PAGE_FREE, "page free: checks", "page_free,frame_unprep")                              \
@@ -59,6 +59,7 @@
 	PATH(MREMAP, "mremap", "mm_mremap,mremap_locked,mremap_to,mremap_grow,move_area,make_destination") \
 	PATH(MADVISE, "madvise", "mm_madvise,madvise_walk,advise_area,advise_pages") \
 	PATH(MLOCK, "mlock", "mm_mlock,mm_munlock,lock_range,lock_area") \
+	PATH(POPULATE, "populate: a page", "populate_area,mapped_from,populate_access")             \
 	PATH(MINCORE, "mincore", "mm_mincore,mincore_locked,in_core") \
 	/* page tables */                                                                           \
 	PATH(WALK, "page tables: walk and allocate", "pt_pmd,pt_pte,pt_alloc,pt_pmd_table")         \

@@ -48,8 +48,9 @@ static int populate_access(const struct vma *v, enum populate_mode mode, unsigne
 	return 0;
 }
 
-int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode)
+ATTR_NOINLINE int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode)
 {
+	enum machine_path outer;
 	unsigned err, tries = 0;
 	uint64_t n;
 	int r;
@@ -57,7 +58,9 @@ int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr
 	if ((v->flags & VM_LOCKONFAULT) && (mode == POPULATE_MAP || mode == POPULATE_LOCK))
 		return 0;
 	r = populate_access(v, mode, &err);
+	outer = machine_work(c, PATH_POPULATE, 1);
 	while (!r && va < end) {
+		machine_work(c, PATH_POPULATE, 1);
 		n = mapped_from(c, mm, va, (err & ACCESS_WRITE) != 0);
 		if (n) {
 			va = n < end - va ? va + n : end;
@@ -66,6 +69,7 @@ int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr
 			r = ++tries > FAULT_RETRIES ? -EFAULT : fault_handle(c, mm, v, va, err);
 		}
 	}
+	machine_path(c, outer);
 	return r;
 }
 
