@@ -117,5 +117,5 @@ int quire_validate(struct quire *q)
 	list_for_each_entry(mm, &q->mms, link)
 		if (mm_validate(mm))
 			return -EINVAL;
-	return 0;
+	return quire_validate_mappings(q);
 }

@@ -464,6 +464,32 @@ static void mlock_huge(void **state)
 	world_end(w);
 }
 
+/* Huge pages run out first, then base pages fill what is left, then the caller is told. */
+static void memory_runs_out(void **state)
+{
+	struct world *w = world_new(1, 128 * MIB);
+	struct mm *mm = mm_new(w);
+	uint64_t n = 0;
+	int rc = 0;
+
+	(void)state;
+	w->q->knobs.thp_enabled = THP_ALWAYS;
+	map_at(w, mm, AREA, 256 * MIB, RW);
+	for (; !rc && n < 65536; n++)
+		rc = try_store(w, AREA + PAGES(n), n + 1);
+	assert_int_equal(rc, -ENOMEM);
+	assert_true(count_of(w, VM_thp_fault_alloc) > 20);
+	assert_true(count_of(w, VM_thp_fault_fallback) > 0);
+	assert_true(count_of(w, VM_quire_fault_anon_4k) > 0);
+	assert_int_equal(count_of(w, VM_quire_fault_oom), 1);
+	world_check(w);
+	for (uint64_t i = 0; i < n - 1; i += 61)
+		assert_int_equal(load(w, AREA + PAGES(i)), i + 1);
+	mm_put(w->c, mm);
+	check_fault_sum(w);
+	world_end(w);
+}
+
 /* The n-th allocation, clear or copy fails: the caller is told, or base pages do it; nothing is lost. */
 static int huge_scenario(struct world *w, struct mm *mm)
 {
@@ -538,6 +564,7 @@ int main(void)
 		cmocka_unit_test(move_huge),
 		cmocka_unit_test(lazyfree_huge),
 		cmocka_unit_test(mlock_huge),
+		cmocka_unit_test(memory_runs_out),
 		cmocka_unit_test(nth_failure),
 	};
 
