@@ -86,11 +86,13 @@ static int move_step(struct cpu *c, struct vma *from, struct pt_ref *src, vaddr_
 	if (pmd_huge(e))
 		thp_split_pmd(c, from, src, old);
 	rc = pt_pte(c, mm, &dst, new_addr, true, &dst_pte);
-	if (!rc)
-		rc = pt_pte(c, mm, src, old, false, &src_pte);
-	if (!rc)
-		move_ptes(c, mm, src_pte, dst_pte, old, len);
-	return rc;
+	if (rc)
+		return rc;
+	rc = pt_pte(c, mm, src, old, false, &src_pte);
+	if (rc)
+		return rc;
+	move_ptes(c, mm, src_pte, dst_pte, old, len);
+	return 0;
 }
 
 int64_t move_range(struct cpu *c, struct vma *from, struct vma *to, vaddr_t old, vaddr_t new_addr, uint64_t len)
