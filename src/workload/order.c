@@ -83,11 +83,13 @@ static void let_go(struct cpu *c, struct replay_stream *s)
 
 void order_event(struct cpu *c, struct replay *rp, struct order_key key, uint64_t ticket)
 {
-	struct order_event *e = slot(&rp->order, key);
+	struct order_event *e;
 	struct replay_stream *s, *tmp;
 
 	if (!ticket)
 		return;
+	model_sync(c); /* the walk below is one action: wakes let nobody in between */
+	e = slot(&rp->order, key);
 	if (!e->ticket) {
 		if (rp->order.used * 2 >= rp->order.cap) {
 			if (grow(&rp->order)) {
@@ -171,6 +173,9 @@ void order_progress(struct cpu *c, struct replay *rp)
 {
 	struct replay_stream *s, *tmp;
 
+	if (list_empty(&rp->order.waiters))
+		return;
+	model_sync(c);
 	list_for_each_entry_safe(s, tmp, &rp->order.waiters, wait_link)
 		if (satisfied(s))
 			let_go(c, s);
@@ -178,7 +183,7 @@ void order_progress(struct cpu *c, struct replay *rp)
 		release_lowest(c, rp);
 }
 
-static void wait_for(struct cpu *c, struct replay_stream *s)
+static struct cpu *wait_for(struct cpu *c, struct replay_stream *s)
 {
 	struct replay *rp = s->rp;
 
@@ -188,27 +193,31 @@ static void wait_for(struct cpu *c, struct replay_stream *s)
 		rp->order_waiting++;
 		list_add_tail(&s->wait_link, &rp->order.waiters);
 		order_progress(c, rp); /* we may be the last one that ran: O5, and it may be us */
-		if (s->waiting)
-			c->m->ops->block(c);
-		else if (s->released)
-			break;
+		while (s->waiting && !rp->m->stop)
+			c = machine_wait(c, UINT64_MAX);
+		if (s->waiting) { /* the run is being stopped */
+			s->waiting = false;
+			rp->order_waiting--;
+			list_del(&s->wait_link);
+		}
 	}
+	return c;
 }
 
-void order_wait(struct cpu *c, struct replay_stream *s, struct order_key key, uint64_t from, uint64_t until)
+struct cpu *order_wait(struct cpu *c, struct replay_stream *s, struct order_key key, uint64_t from, uint64_t until)
 {
 	s->wait_key = key;
 	s->wait_from = from;
 	s->wait_until = until;
-	wait_for(c, s);
+	return wait_for(c, s);
 }
 
-void order_wait_process(struct cpu *c, struct replay_stream *s, uint64_t ticket)
+struct cpu *order_wait_process(struct cpu *c, struct replay_stream *s, uint64_t ticket)
 {
-	order_wait(c, s, (struct order_key){ .kind = ORDER_MM, .a = s->proc->id }, 0, ticket);
+	return order_wait(c, s, (struct order_key){ .kind = ORDER_MM, .a = s->proc->id }, 0, ticket);
 }
 
-void order_wait_area(struct cpu *c, struct replay_stream *s, uint64_t addr)
+struct cpu *order_wait_area(struct cpu *c, struct replay_stream *s, uint64_t addr)
 {
-	order_wait(c, s, (struct order_key){ .kind = ORDER_AREA, .a = addr }, 0, s->next ? s->next : ~0ULL);
+	return order_wait(c, s, (struct order_key){ .kind = ORDER_AREA, .a = addr }, 0, s->next ? s->next : ~0ULL);
 }

@@ -144,15 +144,16 @@ static bool load_block(struct cpu *c, struct replay_stream *s)
 	return true;
 }
 
-void replay_think(struct cpu *c, struct replay_stream *s, uint64_t ns)
+struct cpu *replay_think(struct cpu *c, struct replay_stream *s, uint64_t ns)
 {
 	struct replay *rp = s->rp;
 
 	rp->res->think_ns += ns;
 	rp->sleeping++;
 	order_progress(c, rp);
-	c->m->ops->sleep_ns(c, ns);
+	c = machine_wait(c, ns);
 	rp->sleeping--;
+	return c;
 }
 
 /* ---- references ---- */
@@ -236,10 +237,10 @@ static bool should_stop(struct replay *rp)
 }
 
 /* A reference outside of all areas known so far: another thread may still have to make the area. */
-static bool wait_for_area(struct cpu *c, struct replay_stream *s, uint64_t addr)
+static bool wait_for_area(struct cpu **c, struct replay_stream *s, uint64_t addr)
 {
 	if (s->proc && s->proc->refs > 1 && s->rp->live > 1)
-		order_wait_area(c, s, addr);
+		*c = order_wait_area(*c, s, addr);
 	return window_refill(s, addr);
 }
 
@@ -274,7 +275,7 @@ static struct cpu *run_refs(struct cpu *c, struct replay_stream *s)
 		} else if (n == 0 && s->pos < s->block.nr && !(s->block.words[s->pos] & WORD_CONTROL)) {
 			uint64_t addr = word_addr(s->block.words[s->pos]);
 
-			if (!in_window(s, addr) && !window_refill(s, addr) && !wait_for_area(c, s, addr)) {
+			if (!in_window(s, addr) && !window_refill(s, addr) && !wait_for_area(&c, s, addr)) {
 				rp->res->refs_unmapped++;
 				s->pos++;
 			}
@@ -295,12 +296,13 @@ static void on_syscall(struct cpu *c, struct replay_stream *s, uint64_t w, const
 	passed(c, s, pay[0]);
 }
 
-static void on_sysret(struct cpu *c, struct replay_stream *s, const uint64_t *pay)
+static struct cpu *on_sysret(struct cpu *c, struct replay_stream *s, const uint64_t *pay)
 {
 	s->rp->last_time_ns = MAX(s->rp->last_time_ns, pay[2]);
 	s->next = pay[0];
-	replay_syscall_exit(c, s, pay[0], (int64_t)pay[1], pay[2]);
+	c = replay_syscall_exit(c, s, pay[0], (int64_t)pay[1], pay[2]);
 	passed(c, s, pay[0]);
+	return c;
 }
 
 /* The stream goes on as another one (exec under a recorder that starts a new stream). */
@@ -408,8 +410,10 @@ static void on_exec(struct cpu *c, struct replay_stream *s)
 	passed(c, s, ticket);
 }
 
-static bool control_word(struct cpu *c, struct replay_stream *s)
+/* false: the stream has ended. The task may be on another CPU afterwards. */
+static bool control_word(struct cpu **pc, struct replay_stream *s)
 {
+	struct cpu *c = *pc;
 	uint64_t w = s->block.words[s->pos];
 	const uint64_t *pay = s->block.words + s->pos + 1;
 	struct pending_call *k = &s->call;
@@ -427,7 +431,7 @@ static bool control_word(struct cpu *c, struct replay_stream *s)
 		on_syscall(c, s, w, pay);
 		break;
 	case W_SYSRET:
-		on_sysret(c, s, pay);
+		*pc = on_sysret(c, s, pay);
 		break;
 	case W_BUFFER:
 		replay_buffer(c, s, word_arg(w) & 1, pay[0], pay[1]);
@@ -492,7 +496,7 @@ static void stream_task(struct cpu *c, struct task *t)
 			continue;
 		}
 		if (s->block.words[s->pos] & WORD_CONTROL) {
-			if (!control_word(c, s))
+			if (!control_word(&c, s))
 				break;
 		} else {
 			c = run_refs(c, s);

@@ -141,13 +141,13 @@ void order_done(struct order *o);
 void order_event(struct cpu *c, struct replay *rp, struct order_key key, uint64_t ticket);
 /*
  * Wait until an event on key with a ticket above `from` has been replayed, or it is certain that none below `until` can
- * come any more. Returns at once when that is already so.
+ * come any more. Returns at once when that is already so. Like the other waits: a user boundary; returns the CPU that s is then on.
  */
-void order_wait(struct cpu *c, struct replay_stream *s, struct order_key key, uint64_t from, uint64_t until);
+struct cpu *order_wait(struct cpu *c, struct replay_stream *s, struct order_key key, uint64_t from, uint64_t until);
 /* Wait until every other thread of s's process has passed its known tickets below `ticket`. */
-void order_wait_process(struct cpu *c, struct replay_stream *s, uint64_t ticket);
+struct cpu *order_wait_process(struct cpu *c, struct replay_stream *s, uint64_t ticket);
 /* Wait until the recorded address has a place here, or no other thread of s's process can give it one before s's next ticket. */
-void order_wait_area(struct cpu *c, struct replay_stream *s, uint64_t addr);
+struct cpu *order_wait_area(struct cpu *c, struct replay_stream *s, uint64_t addr);
 /* s has passed a ticket, loaded a block or ended: waiters may be able to go on. */
 void order_progress(struct cpu *c, struct replay *rp);
 
@@ -163,13 +163,13 @@ void replay_account_memory(struct replay *rp);
 
 /* ---- replay_sys.c ---- */
 void replay_syscall_enter(struct cpu *c, struct replay_stream *s);
-void replay_syscall_exit(struct cpu *c, struct replay_stream *s, uint64_t ticket, int64_t ret, uint64_t time_ns);
+struct cpu *replay_syscall_exit(struct cpu *c, struct replay_stream *s, uint64_t ticket, int64_t ret, uint64_t time_ns);
 void replay_buffer(struct cpu *c, struct replay_stream *s, bool write, uint64_t addr, uint64_t len);
 
 /* ---- replay.c ---- */
 struct replay_stream *replay_find_child(struct replay *rp, uint32_t parent, uint64_t clone_ticket, bool exec);
 int replay_start(struct cpu *c, struct replay_stream *s);
-void replay_think(struct cpu *c, struct replay_stream *s, uint64_t ns);
+struct cpu *replay_think(struct cpu *c, struct replay_stream *s, uint64_t ns);
 void replay_fail(struct replay *rp, int error, const char *fmt, ...) ATTR_PRINTF(3, 4);
 
 #endif

@@ -190,24 +190,25 @@ static bool munmap_is_brk(struct cpu *c, struct replay_stream *s, uint64_t here,
 	       (uint64_t)mm_brk(c, p->mm, here) == here;
 }
 
-static void sys_range(struct cpu *c, struct replay_stream *s, int64_t rec)
+static struct cpu *sys_range(struct cpu *c, struct replay_stream *s, int64_t rec)
 {
 	uint64_t addr = s->call.a[0], end = addr + page_len(s->call.a[1]), here, len;
 	int64_t r = 0;
 
 	if (failed(rec) || end <= addr || (addr & ~PAGE_MASK))
-		return;
+		return c;
 	if (s->call.nr == NR_munmap || (s->call.nr == NR_madvise && (s->call.a[2] == 4 || s->call.a[2] == 8)))
-		order_wait_process(c, s, s->call.ticket);
+		c = order_wait_process(c, s, s->call.ticket);
 	for (uint64_t at = addr; !failed(r) && reloc_next_piece(&s->proc->map, &at, end, &here, &len);)
 		if (!munmap_is_brk(c, s, here, len))
 			r = range_call(c, s, here, len);
 	note_result(s, r, rec);
 	if (s->call.nr == NR_munmap)
 		map_error(s, reloc_remove(&s->proc->map, addr, end - addr));
+	return c;
 }
 
-static void sys_mremap(struct cpu *c, struct replay_stream *s, int64_t rec)
+static struct cpu *sys_mremap(struct cpu *c, struct replay_stream *s, int64_t rec)
 {
 	const uint64_t *a = s->call.a;
 	struct process *p = s->proc;
@@ -217,11 +218,11 @@ static void sys_mremap(struct cpu *c, struct replay_stream *s, int64_t rec)
 	int64_t at;
 
 	if (failed(rec) || !new_len || !r)
-		return;
-	order_wait_process(c, s, s->call.ticket);
+		return c;
+	c = order_wait_process(c, s, s->call.ticket);
 	r = reloc_find(&p->map, a[0]);
 	if (!r)
-		return;
+		return c;
 	if (s->rp->o->keep_addresses && (uint64_t)rec != a[0]) {
 		flags |= MREMAP_FIXED_ | 1U;
 		to = (uint64_t)rec;
@@ -238,15 +239,16 @@ static void sys_mremap(struct cpu *c, struct replay_stream *s, int64_t rec)
 	at = mm_mremap(c, p->mm, a[0] + r->delta, a[1], a[2], flags, to);
 	note_result(s, at, rec);
 	if (failed(at))
-		return;
+		return c;
 	if (!(flags & MREMAP_DONTUNMAP_) && old_len)
 		map_error(s, reloc_remove(&p->map, a[0], old_len));
 	map_error(s, reloc_set(&p->map, (uint64_t)rec, new_len, (uint64_t)at));
+	return c;
 }
 
 /* ---- tasks ---- */
 
-static void sys_clone(struct cpu *c, struct replay_stream *s, int64_t rec)
+static struct cpu *sys_clone(struct cpu *c, struct replay_stream *s, int64_t rec)
 {
 	unsigned nr = s->call.nr;
 	uint64_t flags = nr == NR_clone ? s->call.a[0] : nr == NR_vfork ? (CLONE_VM_ | CLONE_VFORK_) : 0;
@@ -254,10 +256,10 @@ static void sys_clone(struct cpu *c, struct replay_stream *s, int64_t rec)
 	struct mm *mm;
 
 	if (rec <= 0)
-		return;
+		return c;
 	child = replay_find_child(s->rp, s->nr, s->call.ticket, false);
 	if (!child)
-		return; /* it never made a step that was recorded */
+		return c; /* it never made a step that was recorded */
 	flags = child->clone_flags ? child->clone_flags : flags;
 	if (child->how == THREAD_VFORK)
 		flags |= CLONE_VM_ | CLONE_VFORK_;
@@ -270,12 +272,12 @@ static void sys_clone(struct cpu *c, struct replay_stream *s, int64_t rec)
 		if (e) {
 			s->rp->res->out_of_memory = true;
 			replay_fail(s->rp, e, "stream %u: fork: out of memory", s->nr);
-			return;
+			return c;
 		}
 		child->proc = process_new(c, s->rp, mm, child->pid);
 		if (!child->proc || reloc_copy(&child->proc->map, &s->proc->map)) {
 			replay_fail(s->rp, -ENOMEM, "stream %u: fork: out of memory", s->nr);
-			return;
+			return c;
 		}
 		child->proc->rec_brk_start = s->proc->rec_brk_start;
 		child->proc->rec_brk = s->proc->rec_brk;
@@ -286,9 +288,10 @@ static void sys_clone(struct cpu *c, struct replay_stream *s, int64_t rec)
 	if (flags & CLONE_VFORK_)
 		child->vfork_parent = s;
 	if (replay_start(c, child))
-		return;
+		return c;
 	if (flags & CLONE_VFORK_)
-		order_wait(c, s, (struct order_key){ ORDER_VFORK, child->nr, 0 }, 0, ~0ULL);
+		c = order_wait(c, s, (struct order_key){ ORDER_VFORK, child->nr, 0 }, 0, ~0ULL);
+	return c;
 }
 
 /* ---- waiting ---- */
@@ -322,7 +325,7 @@ static bool is_read(unsigned nr)
 	return nr == NR_read || nr == NR_readv;
 }
 
-static void sys_wait(struct cpu *c, struct replay_stream *s, uint64_t ticket, int64_t rec, uint64_t time_ns)
+static struct cpu *sys_wait(struct cpu *c, struct replay_stream *s, uint64_t ticket, int64_t rec, uint64_t time_ns)
 {
 	const struct pending_call *k = &s->call;
 	uint64_t waited = time_ns > k->time_ns ? time_ns - k->time_ns : 0;
@@ -330,18 +333,19 @@ static void sys_wait(struct cpu *c, struct replay_stream *s, uint64_t ticket, in
 
 	if (k->nr == NR_futex) {
 		if ((op == 0 || op == 9) && rec == 0) /* FUTEX_WAIT, FUTEX_WAIT_BITSET */
-			order_wait(c, s, (struct order_key){ ORDER_FUTEX, s->proc->id, k->a[0] }, k->ticket, ticket);
+			c = order_wait(c, s, (struct order_key){ ORDER_FUTEX, s->proc->id, k->a[0] }, k->ticket, ticket);
 		else if ((op == 0 || op == 9) && rec == -ETIMEDOUT)
-			replay_think(c, s, waited);
+			c = replay_think(c, s, waited);
 	} else if ((k->nr == NR_wait4 || k->nr == NR_waitid) && rec > 0) {
-		order_wait(c, s, (struct order_key){ ORDER_EXIT, (uint64_t)rec, 0 }, 0, ticket);
+		c = order_wait(c, s, (struct order_key){ ORDER_EXIT, (uint64_t)rec, 0 }, 0, ticket);
 	} else if (waited < WAIT_THRESHOLD_NS) {
-		return;
+		return c;
 	} else if (is_read(k->nr) && k->has_file && k->file_kind == FILE_PIPE) {
-		order_wait(c, s, (struct order_key){ ORDER_PIPE, k->file_dev, k->file_ino }, k->ticket, ticket);
+		c = order_wait(c, s, (struct order_key){ ORDER_PIPE, k->file_dev, k->file_ino }, k->ticket, ticket);
 	} else if (is_sleep(k->nr) || (is_read(k->nr) && k->has_file && k->file_kind != FILE_REGULAR)) {
-		replay_think(c, s, waited);
+		c = replay_think(c, s, waited);
 	}
+	return c;
 }
 
 /* ---- the two ends of a call ---- */
@@ -400,7 +404,7 @@ static void sys_file_io(struct cpu *c, struct replay_stream *s, int64_t rec)
 		file_put(c, f);
 }
 
-static void sys_dispatch(struct cpu *c, struct replay_stream *s, int64_t rec)
+static struct cpu *sys_dispatch(struct cpu *c, struct replay_stream *s, int64_t rec)
 {
 	struct mm *mm = s->proc->mm;
 
@@ -417,11 +421,9 @@ static void sys_dispatch(struct cpu *c, struct replay_stream *s, int64_t rec)
 	case NR_mlock:
 	case NR_mlock2:
 	case NR_munlock:
-		sys_range(c, s, rec);
-		break;
+		return sys_range(c, s, rec);
 	case NR_mremap:
-		sys_mremap(c, s, rec);
-		break;
+		return sys_mremap(c, s, rec);
 	case NR_mlockall:
 		if (!failed(rec))
 			note_result(s, mm_mlockall(c, mm, (unsigned)s->call.a[0]), rec);
@@ -437,8 +439,7 @@ static void sys_dispatch(struct cpu *c, struct replay_stream *s, int64_t rec)
 	case NR_clone3:
 	case NR_fork:
 	case NR_vfork:
-		sys_clone(c, s, rec);
-		break;
+		return sys_clone(c, s, rec);
 	case NR_read:
 	case NR_write:
 	case NR_pread64:
@@ -454,18 +455,20 @@ static void sys_dispatch(struct cpu *c, struct replay_stream *s, int64_t rec)
 	default:
 		break;
 	}
+	return c;
 }
 
-void replay_syscall_exit(struct cpu *c, struct replay_stream *s, uint64_t ticket, int64_t ret, uint64_t time_ns)
+struct cpu *replay_syscall_exit(struct cpu *c, struct replay_stream *s, uint64_t ticket, int64_t ret, uint64_t time_ns)
 {
 	if (!s->call.open)
-		return;
+		return c;
 	s->rp->res->syscalls++;
 	if (s->proc && s->proc->mm) {
-		sys_dispatch(c, s, ret);
-		sys_wait(c, s, ticket, ret, time_ns);
+		c = sys_dispatch(c, s, ret);
+		c = sys_wait(c, s, ticket, ret, time_ns);
 		replay_account_memory(s->rp);
 	}
 	s->call.open = false;
 	machine_leave(c, ENTRY_SYSCALL);
+	return c;
 }
