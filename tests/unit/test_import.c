@@ -110,6 +110,34 @@ static void text(void **state)
 	free(v.w);
 }
 
+/* More instructions than a reference can carry: the rest goes before it. */
+static void many_instructions(void **state)
+{
+	(void)state;
+	struct trace_import_result r;
+	struct words v = { 0 };
+	char err[256];
+	unsigned areas;
+	FILE *f = fopen(in_path, "w");
+
+	for (int i = 0; i < 10000; i++)
+		fputs("I  0401ab70,3\n", f);
+	fputs(" L 1000,8\n", f);
+	fclose(f);
+	assert_int_equal(trace_import(in_path, IMPORT_AUTO, out_path, NULL, &r, err, sizeof(err)), 0);
+	assert_int_equal(r.insns, 10000);
+	read_back(&v);
+	size_t i = 0;
+
+	for (; word_type(v.w[i]) != W_INSNS; i += 1 + word_payload(v.w[i]))
+		;
+	assert_int_equal(word_arg(v.w[i]), 10000 - 4095);
+	assert_int_equal(v.w[i + 1], word_ref(0x1000, 3, 0, 4095));
+	skip_start(&v, &areas);
+	assert_int_equal(areas, 1);
+	free(v.w);
+}
+
 static void bad_lines(void **state)
 {
 	(void)state;
@@ -230,6 +258,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(lackey, clean, clean),      cmocka_unit_test_setup_teardown(text, clean, clean),
+		cmocka_unit_test_setup_teardown(many_instructions, clean, clean),
 		cmocka_unit_test_setup_teardown(bad_lines, clean, clean),   cmocka_unit_test_setup_teardown(long_and_empty, clean, clean),
 		cmocka_unit_test_setup_teardown(areas_cover, clean, clean), cmocka_unit_test_setup_teardown(from_a_pipe, clean, clean),
 	};
