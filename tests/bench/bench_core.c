@@ -1,6 +1,7 @@
 /*
  * References a second through model_replay, on a Haswell-like machine with a trivial fault hook: streaming with 8-byte stride and uniform
  * random 8-byte loads. Not a test: prints, asserts nothing. Arguments: [millions of references] [MiB].
+ * Environment: ONLY=case, MACH=machine (numbers from 0), STATS=1.
  */
 #include "base/rng.h"
 #include "../unit/core_fixture.h"
@@ -125,6 +126,17 @@ static void run(struct machine_desc d, const char *name, enum kind kind, uint64_
 	fix_destroy(&f);
 }
 
+static const struct {
+	const char *name;
+	enum kind kind;
+	unsigned level;
+} cases[] = {
+	{ "stream loads 4K", STREAM, 0 },
+	{ "stream stores 4K", STREAM_STORE, 0 },
+	{ "random loads 4K", RANDOM, 0 },
+	{ "random loads 2M", RANDOM, 1 },
+};
+
 int main(int argc, char **argv)
 {
 	uint64_t refs = (argc > 1 ? strtoull(argv[1], NULL, 0) : 40) * 1000000, bytes = (argc > 2 ? strtoull(argv[2], NULL, 0) : 1024) << 20;
@@ -132,11 +144,12 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 2; i++) {
 		struct machine_desc d = i ? cloud() : haswell();
 
+		if (getenv("MACH") && atoi(getenv("MACH")) != i)
+			continue;
 		printf("%s\n", i ? "non-inclusive, 260 MiB" : "inclusive, 45 MiB");
-		run(d, "stream loads 4K", STREAM, refs, bytes, 0);
-		run(d, "stream stores 4K", STREAM_STORE, refs, bytes, 0);
-		run(d, "random loads 4K", RANDOM, refs / 4, bytes, 0);
-		run(d, "random loads 2M", RANDOM, refs / 4, bytes, 1);
+		for (unsigned k = 0; k < ARRAY_SIZE(cases); k++)
+			if (!getenv("ONLY") || atoi(getenv("ONLY")) == (int)k)
+				run(d, cases[k].name, cases[k].kind, cases[k].kind == RANDOM ? refs / 4 : refs, bytes, cases[k].level);
 	}
 	return 0;
 }

@@ -375,7 +375,7 @@ static void check_hierarchy(enum inclusion incl, unsigned stores_of_8)
 		bool store = rng_below(&r, 8) < stores_of_8;
 		uint8_t *flags;
 
-		(void)cache_access(f.md, fix_core(&f, 0), fix_core(&f, 0)->phys, line, 0, 0, store ? MEM_STORE : MEM_LOAD, &flags);
+		(void)cache_access(fix_core(&f, 0), line, 0, 0, store ? MEM_STORE : MEM_LOAD, &flags);
 		assert_non_null(flags);
 		nh_access(h, line, store);
 		if (i % 1000 == 0)
@@ -405,7 +405,7 @@ static uint64_t access_by(struct fixture *f, unsigned cpu, uint64_t line, uint64
 	struct core_cpu *cc = fix_core(f, cpu);
 	uint8_t *flags;
 
-	return cache_access(f->md, cc, cc->phys, line, t, 0, op, &flags);
+	return cache_access(cc, line, t, 0, op, &flags);
 }
 
 static void check_coherence(enum inclusion incl, enum replacement repl)

@@ -9,8 +9,8 @@
 #include "base/assert.h"
 
 /* One access with its instructions; does not give way. The line of its last byte is the one that *ret_easy speaks of. */
-static ATTR_ALWAYS_INLINE int access_one(struct cpu *c, struct model *md, struct core_cpu *cc, vaddr_t va, unsigned size,
-					 unsigned flags, unsigned insns, bool *ret_easy)
+static ATTR_ALWAYS_INLINE int access_one(struct cpu *c, struct core_cpu *cc, vaddr_t va, unsigned size, unsigned flags,
+					 unsigned insns, bool *ret_easy)
 {
 	vaddr_t last = (va + (size ? size - 1 : 0)) >> CACHE_LINE_SHIFT;
 	vaddr_t line = va >> CACHE_LINE_SHIFT;
@@ -26,16 +26,16 @@ static ATTR_ALWAYS_INLINE int access_one(struct cpu *c, struct model *md, struct
 		cc->stats.stores++;
 	else
 		cc->stats.loads++;
-	r = access_line(c, md, cc, va, flags, ret_easy);
+	r = access_line(c, cc, va, flags, ret_easy);
 	for (; unlikely(line < last) && !r; line++)
-		r = access_line(c, md, cc, (line + 1) << CACHE_LINE_SHIFT, flags, ret_easy);
+		r = access_line(c, cc, (line + 1) << CACHE_LINE_SHIFT, flags, ret_easy);
 	return r;
 }
 
 int core_access(struct cpu *c, vaddr_t va, unsigned size, unsigned flags)
 {
 	bool easy;
-	int r = access_one(c, model_of(c), core_of(c), va, size, flags, 1, &easy);
+	int r = access_one(c, core_of(c), va, size, flags, 1, &easy);
 
 	sched_point(c);
 	return r;
@@ -54,7 +54,6 @@ static uint64_t followers(vaddr_t va, uint64_t stride, unsigned size)
 int core_access_run(struct cpu *c, vaddr_t va, uint64_t stride, uint64_t n, unsigned size, unsigned flags, unsigned insns,
 		    uint64_t *ret_done)
 {
-	struct model *md = model_of(c);
 	struct core_cpu *cc = core_of(c);
 	uint64_t done = 0, k;
 	bool easy;
@@ -62,7 +61,7 @@ int core_access_run(struct cpu *c, vaddr_t va, uint64_t stride, uint64_t n, unsi
 
 	ASSERT_DEBUG(stride);
 	while (done < n) {
-		r = access_one(c, md, cc, va, size, flags, insns, &easy);
+		r = access_one(c, cc, va, size, flags, insns, &easy);
 		if (r)
 			break;
 		done++;
@@ -95,7 +94,7 @@ int core_load_value(struct cpu *c, vaddr_t va, uint64_t *ret_value)
 {
 	struct core_cpu *cc = core_of(c);
 	bool easy;
-	int r = access_one(c, model_of(c), cc, va, 8, ACCESS_USER, 1, &easy);
+	int r = access_one(c, cc, va, 8, ACCESS_USER, 1, &easy);
 
 	if (!r)
 		*ret_value = c->m->tags ? c->m->tags[last_frame(cc, va).v] : 0;
@@ -107,7 +106,7 @@ int core_store_value(struct cpu *c, vaddr_t va, uint64_t value)
 {
 	struct core_cpu *cc = core_of(c);
 	bool easy;
-	int r = access_one(c, model_of(c), cc, va, 8, ACCESS_USER | ACCESS_WRITE, 1, &easy);
+	int r = access_one(c, cc, va, 8, ACCESS_USER | ACCESS_WRITE, 1, &easy);
 
 	if (!r && c->m->tags)
 		c->m->tags[last_frame(cc, va).v] = value;

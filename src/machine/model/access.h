@@ -9,8 +9,8 @@
  * A physical line at t (when its address is known). L1 hits cost nothing beyond their instruction. Returns when the data is
  * there; *ret_flags: the line's state in L1, or NULL when it did not stay there.
  */
-static ATTR_ALWAYS_INLINE uint64_t line_access(struct cpu *c, struct model *md, struct core_cpu *cc, uint64_t line, uint64_t t,
-					       enum mem_op op, uint8_t **ret_flags)
+static ATTR_ALWAYS_INLINE uint64_t line_access(struct cpu *c, struct core_cpu *cc, uint64_t line, uint64_t t, enum mem_op op,
+					       uint8_t **ret_flags)
 {
 	struct cache_arr *a = &cc->phys->l1;
 	struct cache_pos p = cache_pos(a, line);
@@ -31,7 +31,7 @@ static ATTR_ALWAYS_INLINE uint64_t line_access(struct cpu *c, struct model *md, 
 	start = mshr_wait(cc, t);
 	if (start > t && !mem_op_writes(op))
 		clock_stall(c, cc, start);
-	done = cache_miss(md, cc, cc->phys, line, start, op, &p, way, ret_flags);
+	done = cache_miss(cc, line, start, op, &p, way, ret_flags);
 	mshr_take(cc, done);
 	return done;
 }
@@ -58,8 +58,7 @@ static ATTR_ALWAYS_INLINE void access_tag(struct cpu *c, paddr_t pa, uint8_t *li
  * The part of an access that lies in va's line, at c's time. 0 or the fault's error. *ret_easy: directly after it, further accesses
  * of the same kind to the line change nothing but counts and the clock.
  */
-static ATTR_ALWAYS_INLINE int access_line(struct cpu *c, struct model *md, struct core_cpu *cc, vaddr_t va, unsigned flags,
-					  bool *ret_easy)
+static ATTR_ALWAYS_INLINE int access_line(struct cpu *c, struct core_cpu *cc, vaddr_t va, unsigned flags, bool *ret_easy)
 {
 	uint64_t need = access_need(flags), t, done;
 	bool write = flags & ACCESS_WRITE;
@@ -76,7 +75,7 @@ static ATTR_ALWAYS_INLINE int access_line(struct cpu *c, struct model *md, struc
 			return r;
 	}
 	pa = (cc->page_value & PTE_ADDR_MASK) | (va & ~cc->page_mask);
-	done = line_access(c, md, cc, pa >> CACHE_LINE_SHIFT, t, write ? MEM_STORE : MEM_LOAD, &lf);
+	done = line_access(c, cc, pa >> CACHE_LINE_SHIFT, t, write ? MEM_STORE : MEM_LOAD, &lf);
 	if (write) {
 		access_tag(c, pa, lf);
 		if (done > c->now_ps)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 /* Put a line into L2, whose old occupant goes down. */
-static ATTR_ALWAYS_INLINE void l2_fill(struct model *md, struct core_cpu *cc, struct core_phys *core,
+static ATTR_ALWAYS_INLINE void l2_fill(struct core_cpu *cc, struct core_phys *core,
 				       const struct cache_pos *p, uint64_t t, uint8_t state, uint64_t ready)
 {
 	struct cache_arr *a = &core->l2;
@@ -29,12 +29,12 @@ static ATTR_ALWAYS_INLINE void l2_fill(struct model *md, struct core_cpu *cc, st
 		return;
 	if (was & LINE_PREF)
 		cc->stats.prefetches_useless++;
-	if ((was & LINE_D) || !md->core.inclusive)
-		llc_put(md, cc, core, cache_line_of(a, p->index, old), t, was & LINE_D);
+	if ((was & LINE_D) || !cc->md->core.inclusive)
+		llc_put(cc, cache_line_of(a, p->index, old), t, was & LINE_D);
 }
 
 /* A modified line leaves L1. */
-static void l1_writeback(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t)
+static void l1_writeback(struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t)
 {
 	struct cache_pos p = cache_pos(&core->l2, line);
 	int way = cache_find(&core->l2, &p);
@@ -42,10 +42,10 @@ static void l1_writeback(struct model *md, struct core_cpu *cc, struct core_phys
 	if (way >= 0)
 		cache_flags(&core->l2, p.set)[way] |= LINE_W | LINE_D;
 	else
-		l2_fill(md, cc, core, &p, t, LINE_W | LINE_D, 0);
+		l2_fill(cc, core, &p, t, LINE_W | LINE_D, 0);
 }
 
-static ATTR_ALWAYS_INLINE uint8_t *l1_fill(struct model *md, struct core_cpu *cc, struct core_phys *core,
+static ATTR_ALWAYS_INLINE uint8_t *l1_fill(struct core_cpu *cc, struct core_phys *core,
 					   const struct cache_pos *p, uint64_t t, uint8_t state)
 {
 	struct cache_arr *a = &core->l1;
@@ -57,24 +57,24 @@ static ATTR_ALWAYS_INLINE uint8_t *l1_fill(struct model *md, struct core_cpu *cc
 	*flags = state;
 	cache_inserted(a, p->set, way);
 	if (was & LINE_D)
-		l1_writeback(md, cc, core, cache_line_of(a, p->index, old), t);
+		l1_writeback(cc, core, cache_line_of(a, p->index, old), t);
 	return flags;
 }
 
 /* A store to a line that is here but shared: ask the directory. */
-static uint64_t upgrade(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t)
+static uint64_t upgrade(struct core_cpu *cc, uint64_t line, uint64_t t)
 {
 	uint8_t state;
 
-	return llc_access(md, cc, core, line, t, MEM_STORE_FULL, &state);
+	return llc_access(cc, line, t, MEM_STORE_FULL, &state);
 }
 
-static uint64_t l2_hit(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t,
+static uint64_t l2_hit(struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t,
 		       enum mem_op op, const struct cache_pos *p, unsigned way, uint8_t *ret_state)
 {
 	struct cache_arr *a = &core->l2;
 	uint8_t *flags = &cache_flags(a, p->set)[way];
-	uint64_t ready = t + md->desc.l2.latency_ps;
+	uint64_t ready = t + cc->md->desc.l2.latency_ps;
 
 	cache_touch(a, p->set, way);
 	if (*flags & (LINE_FLIGHT | LINE_PREF)) {
@@ -86,7 +86,7 @@ static uint64_t l2_hit(struct model *md, struct core_cpu *cc, struct core_phys *
 	}
 	*ret_state = *flags & LINE_W;
 	if (mem_op_writes(op) && !(*flags & LINE_W)) {
-		uint64_t owned = upgrade(md, cc, core, line, t);
+		uint64_t owned = upgrade(cc, line, t);
 
 		ready = MAX(ready, owned);
 		*ret_state = LINE_W;
@@ -94,15 +94,16 @@ static uint64_t l2_hit(struct model *md, struct core_cpu *cc, struct core_phys *
 	return ready;
 }
 
-uint64_t cache_miss(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, enum mem_op op,
+uint64_t cache_miss(struct core_cpu *cc, uint64_t line, uint64_t t, enum mem_op op,
 		    const struct cache_pos *p1, int way, uint8_t **ret_flags)
 {
+	struct core_phys *core = cc->phys;
 	struct cache_pos p2;
 	uint64_t ready;
 	uint8_t state;
 
 	if (way >= 0) {
-		ready = upgrade(md, cc, core, line, t);
+		ready = upgrade(cc, line, t);
 		*ret_flags = &cache_flags(&core->l1, p1->set)[way];
 		**ret_flags |= LINE_W | LINE_D;
 		cache_touch(&core->l1, p1->set, (unsigned)way);
@@ -112,20 +113,20 @@ uint64_t cache_miss(struct model *md, struct core_cpu *cc, struct core_phys *cor
 	p2 = cache_pos(&core->l2, line);
 	way = cache_find(&core->l2, &p2);
 	if (way >= 0) {
-		ready = l2_hit(md, cc, core, line, t, op, &p2, (unsigned)way, &state);
+		ready = l2_hit(cc, core, line, t, op, &p2, (unsigned)way, &state);
 	} else {
 		cc->stats.l2_misses++;
-		ready = llc_access(md, cc, core, line, t, op, &state);
-		l2_fill(md, cc, core, &p2, t, state, 0);
+		ready = llc_access(cc, line, t, op, &state);
+		l2_fill(cc, core, &p2, t, state, 0);
 		state &= LINE_W;
 	}
 	if (mem_op_writes(op))
 		state |= LINE_W | LINE_D;
-	*ret_flags = l1_fill(md, cc, core, p1, t, state);
+	*ret_flags = l1_fill(cc, core, p1, t, state);
 	if (op <= MEM_STORE && core->streams) {
-		prefetch_train(md, cc, core, line, t);
+		prefetch_train(cc, line, t);
 		/* Under inclusion a prefetch may have pushed even this line out again, unless replacement is LRU. */
-		if (unlikely(md->desc.llc.replacement != REPL_LRU) && cache_find(&core->l1, p1) < 0)
+		if (unlikely(cc->md->desc.llc.replacement != REPL_LRU) && cache_find(&core->l1, p1) < 0)
 			*ret_flags = NULL;
 	}
 	if (unlikely(cc->write_ready_ps > ready))
@@ -133,9 +134,10 @@ uint64_t cache_miss(struct model *md, struct core_cpu *cc, struct core_phys *cor
 	return ready;
 }
 
-uint64_t cache_access(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t,
+uint64_t cache_access(struct core_cpu *cc, uint64_t line, uint64_t t,
 		      uint64_t hit_ps, enum mem_op op, uint8_t **ret_flags)
 {
+	struct core_phys *core = cc->phys;
 	struct cache_pos p = cache_pos(&core->l1, line);
 	int way = cache_find(&core->l1, &p);
 
@@ -150,22 +152,23 @@ uint64_t cache_access(struct model *md, struct core_cpu *cc, struct core_phys *c
 			return t + hit_ps;
 		}
 	}
-	return cache_miss(md, cc, core, line, t, op, &p, way, ret_flags);
+	return cache_miss(cc, line, t, op, &p, way, ret_flags);
 }
 
-void cache_prefetch(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t)
+void cache_prefetch(struct core_cpu *cc, uint64_t line, uint64_t t)
 {
+	struct core_phys *core = cc->phys;
 	struct cache_pos p = cache_pos(&core->l2, line), p1 = cache_pos(&core->l1, line);
 	uint64_t ready;
 	uint8_t state;
 
 	if (cache_find(&core->l2, &p) >= 0 || cache_find(&core->l1, &p1) >= 0)
 		return;
-	ready = llc_access(md, cc, core, line, t, MEM_PREFETCH, &state);
+	ready = llc_access(cc, line, t, MEM_PREFETCH, &state);
 	if (ready == LLC_REFUSED)
 		return;
 	cc->stats.prefetches++;
-	l2_fill(md, cc, core, &p, t, state | LINE_PREF | LINE_FLIGHT, ready);
+	l2_fill(cc, core, &p, t, state | LINE_PREF | LINE_FLIGHT, ready);
 }
 
 /* ---- probes ---- */

@@ -170,17 +170,21 @@ static ATTR_ALWAYS_INLINE void cache_touch(const struct cache_arr *a, unsigned c
 		cache_touch_other(a, set, way);
 }
 
+/* A guess at what cache_victim will say, without side effects. */
+static ATTR_ALWAYS_INLINE unsigned cache_next_victim(const struct cache_arr *a, unsigned char *set)
+{
+	if (likely(a->kind == KIND_PLRU))
+		return assoc_plru_victim((unsigned)*cache_order(a, set) & ~(unsigned)a->plru_left, a->plru_leaves);
+	return a->kind == KIND_LRU ? assoc_lru_victim(*cache_order(a, set), a->ways) : 0;
+}
+
 /* The way to fill next: an invalid one when there is one. */
 static ATTR_ALWAYS_INLINE unsigned cache_victim(struct cache_arr *a, unsigned char *set)
 {
-	if (a->kind == KIND_PLRU && likely(!(*cache_order(a, set) & 1))) {
-		unsigned tree = (unsigned)*cache_order(a, set) & ~(unsigned)a->plru_left, node = 1;
-
-		for (unsigned span = a->plru_leaves; span > 1; span >>= 1)
-			node = node * 2 + (tree >> node & 1);
-		return node - a->plru_leaves;
-	}
-	if (a->kind == KIND_RRIP) {
+	if (a->kind == KIND_PLRU) {
+		if (likely(!(*cache_order(a, set) & 1)))
+			return assoc_plru_victim((unsigned)*cache_order(a, set) & ~(unsigned)a->plru_left, a->plru_leaves);
+	} else if (a->kind == KIND_RRIP) {
 		uint64_t m = assoc_match_bits(cache_flags(a, set), a->ways, RRPV_INVALID);
 
 		if (unlikely(m))
@@ -188,9 +192,9 @@ static ATTR_ALWAYS_INLINE unsigned cache_victim(struct cache_arr *a, unsigned ch
 		m = assoc_match_bits(cache_flags(a, set), a->ways, RRPV_MAX);
 		if (likely(m))
 			return (unsigned)__builtin_ctzll(m);
-	}
-	if (a->kind == KIND_LRU)
+	} else if (a->kind == KIND_LRU) {
 		return assoc_lru_victim(*cache_order(a, set), a->ways);
+	}
 	return cache_victim_other(a, set);
 }
 
@@ -212,13 +216,13 @@ static ATTR_ALWAYS_INLINE void cache_inserted(struct cache_arr *a, unsigned char
  * An access that L1 could not answer: `way` < 0: absent; else a store to a line there that it may not write. Returns when the data or the
  * ownership is there; the line is then in L1 and *ret_flags points to its state, or is NULL when it has been pushed out again.
  */
-uint64_t cache_miss(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, enum mem_op op,
+uint64_t cache_miss(struct core_cpu *cc, uint64_t line, uint64_t t, enum mem_op op,
 		    const struct cache_pos *p1, int way, uint8_t **ret_flags);
 /* Any access, L1 included; an L1 hit costs `hit_ps`. */
-uint64_t cache_access(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, uint64_t hit_ps,
+uint64_t cache_access(struct core_cpu *cc, uint64_t line, uint64_t t, uint64_t hit_ps,
 		      enum mem_op op, uint8_t **ret_flags);
 /* Bring a line into L2 for the prefetcher. */
-void cache_prefetch(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t);
+void cache_prefetch(struct core_cpu *cc, uint64_t line, uint64_t t);
 
 /* What a probe from outside found in a core. */
 #define PROBE_HAD 1U
@@ -229,10 +233,10 @@ bool cache_core_has(struct core_phys *core, uint64_t line);
 
 /* llc.c: a line wanted by a core beyond its L2. Returns when; *ret_state: LINE_W and LINE_D as granted. */
 #define LLC_REFUSED (~0ULL) /* a prefetch that would have disturbed another core */
-uint64_t llc_access(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, enum mem_op op,
+uint64_t llc_access(struct core_cpu *cc, uint64_t line, uint64_t t, enum mem_op op,
 		    uint8_t *ret_state);
 /* A line leaves L2. */
-void llc_put(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, bool dirty);
+void llc_put(struct core_cpu *cc, uint64_t line, uint64_t t, bool dirty);
 
 int cache_init(struct model *md, char *err, size_t errlen);
 void cache_done(struct model *md);

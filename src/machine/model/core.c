@@ -150,7 +150,7 @@ static uint64_t touch_line(struct cpu *c, struct core_cpu *cc, uint64_t line, en
 
 	if (mem_op_writes(op))
 		store_count(c, cc);
-	done = line_access(c, model_of(c), cc, line, walk_kernel(c, cc, line << CACHE_LINE_SHIFT), op, &flags);
+	done = line_access(c, cc, line, walk_kernel(c, cc, line << CACHE_LINE_SHIFT), op, &flags);
 	if (mem_op_writes(op)) {
 		if (flags)
 			*flags &= (uint8_t)~LINE_TAGGED;
@@ -283,6 +283,7 @@ static void init_cpu(struct model *md, struct cpu *c)
 	core->thread[thread] = cc;
 	core->nr_threads = sh->threads_per_core;
 	cc->phys = core;
+	cc->md = md;
 	cc->insn_rate = insn_rate(&md->desc);
 	cc->window = md->desc.window_insns;
 	cc->mshrs = md->desc.mshrs;

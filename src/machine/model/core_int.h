@@ -56,6 +56,15 @@ struct core_stream {
 	uint32_t order;   /* LRU of the four, most recent in the lowest byte */
 } __attribute__((aligned(16)));
 
+/* A note for hint.h: where the pages of a 2 MiB region are. */
+#define CORE_HINTS 1024U
+#define HINT_VALID 1ULL
+#define HINT_HUGE 2ULL
+
+struct core_hint {
+	uint64_t region, where;
+};
+
 struct core_phys {
 	struct cache_arr l1, l2;
 	struct core_tlb tlb;
@@ -68,6 +77,7 @@ struct core_phys {
 
 struct core_cpu {
 	struct core_phys *phys;
+	struct model *md;
 	/* clock: instructions so far, and the fraction of a picosecond that they have not been charged yet (2^-32 ps) */
 	uint64_t insn, frac, insn_rate;
 	uint64_t run_ps;    /* time that this CPU has executed, as opposed to idled */
@@ -93,6 +103,8 @@ struct core_cpu {
 	paddr_t root;       /* 0: none */
 	uint32_t tag;        /* of TLB keys: thread and context */
 	uint32_t sizes_seen; /* bit s: a page of size s has been found in tables */
+
+	struct core_hint hint[CORE_HINTS];
 
 	/* accounting */
 	enum machine_path path;

@@ -370,16 +370,65 @@ static uint64_t share(struct model *md, struct core_cpu *cc, struct core_phys *c
 	return ready;
 }
 
-uint64_t llc_access(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, enum mem_op op,
-		    uint8_t *ret_state)
+/*
+ * The common cases under inclusion, in one piece: a load of a line that nobody else of the socket has, or that no socket has.
+ * False: the general way.
+ */
+static ATTR_ALWAYS_INLINE bool load_inclusive(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line,
+					      uint64_t t, enum mem_op op, const struct entry *l, uint8_t *ret_state,
+					      uint64_t *ret_ready)
 {
 	struct core_shared *sh = &md->core;
+	uint8_t self = (uint8_t)(core->index + 1), *ever, *f, *s;
+	unsigned way = (unsigned)l->way;
+
+	if (l->way >= 0) {
+		s = &l->pos.set[l->a->off_sharers + way];
+		f = &cache_flags(l->a, l->pos.set)[way];
+		if (*s && *s != self)
+			return false;
+		cache_touch(l->a, l->pos.set, way);
+		cc->stats.llc_hits += op != MEM_PREFETCH;
+		*ret_ready = t;
+	} else {
+		ever = &sh->ever[line >> 10];
+		if (*ever & (uint8_t)~(1U << core->socket))
+			return false;
+		*ever |= (uint8_t)(1U << core->socket);
+		cc->stats.llc_misses += op != MEM_PREFETCH;
+		*ret_ready = dram_read(md, cc, core->socket, node_of(sh, line), t);
+		way = cache_victim(l->a, l->pos.set);
+		s = &l->pos.set[l->a->off_sharers + way];
+		f = &cache_flags(l->a, l->pos.set)[way];
+		if (*s || (*f & DIR_DIRTY))
+			evict(md, cc, core->socket, false, l, way, t);
+		cache_tags(l->pos.set)[way] = l->pos.tag;
+		*f = DIR_GLOBAL;
+		cache_inserted(l->a, l->pos.set, way);
+	}
+	*s = self;
+	*f = (uint8_t)((*f & ~DIR_OWNED) | (*f & DIR_GLOBAL ? DIR_OWNED : 0));
+	*ret_state = (uint8_t)(*f & DIR_GLOBAL ? LINE_W : 0);
+	return true;
+}
+
+uint64_t llc_access(struct core_cpu *cc, uint64_t line, uint64_t t, enum mem_op op, uint8_t *ret_state)
+{
+	struct model *md = cc->md;
+	struct core_phys *core = cc->phys;
+	struct core_shared *sh = &md->core;
 	struct core_socket *so = &sh->socket[core->socket];
-	struct entry l = entry_find(&so->llc, line), dir = l;
+	struct entry l = entry_find(&so->llc, line), dir;
+	uint64_t ready;
 
 	t += md->desc.llc.latency_ps;
-	if (!sh->inclusive)
+	if (likely(sh->inclusive)) {
+		if (!mem_op_writes(op) && likely(load_inclusive(md, cc, core, line, t, op, &l, ret_state, &ready)))
+			return ready;
+		dir = l;
+	} else {
 		dir = entry_find(&so->filter, line);
+	}
 	if (l.way < 0 && dir.way < 0)
 		return miss(md, cc, core, line, t, op, dir, ret_state);
 	if (l.way >= 0)
@@ -391,8 +440,10 @@ uint64_t llc_access(struct model *md, struct core_cpu *cc, struct core_phys *cor
 	return share(md, cc, core, line, t, op, dir, l, ret_state);
 }
 
-void llc_put(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, bool dirty)
+void llc_put(struct core_cpu *cc, uint64_t line, uint64_t t, bool dirty)
 {
+	struct model *md = cc->md;
+	struct core_phys *core = cc->phys;
 	struct core_shared *sh = &md->core;
 	struct core_socket *so = &sh->socket[core->socket];
 	struct entry l = entry_find(&so->llc, line), dir;

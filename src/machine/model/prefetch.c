@@ -36,11 +36,12 @@ static void stream_start(struct core_stream *s, uint32_t page, uint8_t at)
 	s->order = (s->order << 8) | way;
 }
 
-void prefetch_train(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t)
+void prefetch_train(struct core_cpu *cc, uint64_t line, uint64_t t)
 {
-	const struct machine_desc *d = &md->desc;
+	const struct machine_desc *d = &cc->md->desc;
+	struct core_phys *core = cc->phys;
 	uint32_t page = (uint32_t)(line / PAGE_LINES);
-	struct core_stream *s = &core->streams[(page ^ page >> 9) % core->nr_stream_sets];
+	struct core_stream *s = &core->streams[(uint64_t)(page * 0x9e3779b1U) * core->nr_stream_sets >> 32];
 	int at = (int)(line % PAGE_LINES), dir, next, last;
 	uint64_t match = assoc_match32(s->pfn, STREAM_WAYS, page);
 	unsigned way;
@@ -65,12 +66,12 @@ void prefetch_train(struct model *md, struct core_cpu *cc, struct core_phys *cor
 		next = MAX(next, at + 1);
 		last = MIN(at + (int)d->prefetch.distance, PAGE_LINES - 1);
 		for (unsigned i = 0; i < d->prefetch.degree && next <= last; i++, next++)
-			cache_prefetch(md, cc, core, line + (uint64_t)(next - at), t);
+			cache_prefetch(cc, line + (uint64_t)(next - at), t);
 	} else {
 		next = MIN(next, at - 1);
 		last = MAX(at - (int)d->prefetch.distance, 0);
 		for (unsigned i = 0; i < d->prefetch.degree && next >= last; i++, next--)
-			cache_prefetch(md, cc, core, line - (uint64_t)(at - next), t);
+			cache_prefetch(cc, line - (uint64_t)(at - next), t);
 	}
 	s->next[way] = (uint8_t)next;
 }

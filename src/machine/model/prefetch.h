@@ -4,12 +4,11 @@
 
 #include "machine/desc.h"
 
-struct model;
 struct core_cpu;
 struct core_phys;
 
 /* A demand access to `line` missed L1: follow its stream and bring in what comes next. */
-void prefetch_train(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t);
+void prefetch_train(struct core_cpu *cc, uint64_t line, uint64_t t);
 int prefetch_init(struct core_phys *core, const struct machine_desc *d);
 void prefetch_done(struct core_phys *core);
 

@@ -6,12 +6,18 @@
  */
 #include "base/assert.h"
 #include "machine/model/access.h"
+#include "machine/model/hint.h"
 
 /*
  * The layout of trace words, as in trace/word.h, which lies in a layer above this one; a test compares the two.
  * bit 63: control word. Else: 62..60 log2 of size, 59 store, 58..47 instructions, 46..0 address.
  */
 #include "machine/model/replay_word.h"
+
+/* How many words ahead the host is asked for page-table entries, for sets, and for the sets of what will be pushed out. */
+#define AHEAD_FAR 40U
+#define AHEAD_NEAR 24U
+#define AHEAD_SOON 8U
 
 /* A run is cut here, so that its instructions times the clock's rate fit in 64 bits. */
 #define RUN_MAX 64U
@@ -43,8 +49,7 @@ static ATTR_ALWAYS_INLINE bool in_one_line(uint64_t w)
 }
 
 /* One reference. Same rules as access_one in access.c. */
-static ATTR_ALWAYS_INLINE int ref(struct cpu *c, struct model *md, struct core_cpu *cc, uint64_t w, uint64_t delta,
-				  bool *ret_easy)
+static ATTR_ALWAYS_INLINE int ref(struct cpu *c, struct core_cpu *cc, uint64_t w, uint64_t delta, bool *ret_easy)
 {
 	vaddr_t va = (w & REPLAY_ADDR_MASK) + delta;
 	unsigned flags = ACCESS_USER | (w & REPLAY_STORE ? ACCESS_WRITE : 0);
@@ -56,9 +61,9 @@ static ATTR_ALWAYS_INLINE int ref(struct cpu *c, struct model *md, struct core_c
 		cc->stats.stores++;
 	else
 		cc->stats.loads++;
-	r = access_line(c, md, cc, va, flags, ret_easy);
+	r = access_line(c, cc, va, flags, ret_easy);
 	if (unlikely((va % CACHE_LINE) + size > CACHE_LINE) && !r)
-		r = access_line(c, md, cc, (va | (CACHE_LINE - 1)) + 1, flags, ret_easy);
+		r = access_line(c, cc, (va | (CACHE_LINE - 1)) + 1, flags, ret_easy);
 	return r;
 }
 
@@ -90,10 +95,43 @@ static ATTR_ALWAYS_INLINE size_t follow(struct cpu *c, struct core_cpu *cc, cons
 	return k;
 }
 
+/* The pages that were last asked for. */
+struct ahead {
+	uint64_t far, near, soon;
+};
+
+static ATTR_ALWAYS_INLINE uint64_t ahead_va(const struct replay_windows *win, uint64_t w)
+{
+	return (w & REPLAY_ADDR_MASK) + win->w[0].delta;
+}
+
+/* Ask the host for what the words from words[0] on will need. Guesses that all lie in the window of the moment. */
+static ATTR_ALWAYS_INLINE void look_ahead(const struct model *md, const struct core_cpu *cc, const uint64_t *words,
+					  const struct replay_windows *win, struct ahead *a)
+{
+	uint64_t va = ahead_va(win, words[AHEAD_FAR]);
+
+	if (va >> PAGE_SHIFT != a->far) {
+		a->far = va >> PAGE_SHIFT;
+		hint_far(md, cc, va);
+	}
+	va = ahead_va(win, words[AHEAD_NEAR]);
+	if (va >> PAGE_SHIFT != a->near) {
+		a->near = va >> PAGE_SHIFT;
+		hint_near(md, cc, va);
+	}
+	va = ahead_va(win, words[AHEAD_SOON]);
+	if (va >> PAGE_SHIFT != a->soon && !md->core.inclusive) {
+		a->soon = va >> PAGE_SHIFT;
+		hint_soon(md, cc, va);
+	}
+}
+
 size_t model_replay(struct cpu *c, const uint64_t *words, size_t nr, struct replay_windows *win, int *ret_err)
 {
 	struct model *md = model_of(c);
 	struct core_cpu *cc = core_of(c);
+	struct ahead ahead = { 0 };
 	size_t i = 0;
 
 	*ret_err = 0;
@@ -104,8 +142,10 @@ size_t model_replay(struct cpu *c, const uint64_t *words, size_t nr, struct repl
 
 		if ((w & REPLAY_CONTROL) || (unlikely(!window_has(win, addr)) && !window_find(win, addr)))
 			break;
+		if (likely(nr - i > AHEAD_FAR))
+			look_ahead(md, cc, words + i, win, &ahead);
 		delta = win->w[0].delta;
-		*ret_err = ref(c, md, cc, w, delta, &easy);
+		*ret_err = ref(c, cc, w, delta, &easy);
 		if (unlikely(*ret_err))
 			break;
 		if (likely(easy && in_one_line(w) && !(delta % CACHE_LINE)))

@@ -86,16 +86,16 @@ int tlb_arr_init(struct tlb_arr *a, uint32_t entries, uint32_t ways)
 
 	*a = (struct tlb_arr){ 0 };
 	if (!entries)
-		return 0;
-	if (!ways || ways > entries)
+		ways = 0;
+	else if (!ways || ways > entries)
 		ways = entries;
-	if (entries % ways || ways > ASSOC_MAX_WAYS * 2)
+	if ((ways && entries % ways) || ways > ASSOC_MAX_WAYS * 2)
 		return -EINVAL;
 	a->ways = ways;
-	a->wpad = ALIGN_UP(ways, 4U);
-	a->sets = entries / ways;
-	a->mask = a->sets & (a->sets - 1) ? 0 : a->sets - 1;
-	keys = ALIGN_UP(2UL * entries * sizeof(uint64_t), 64UL);
+	a->wpad = ALIGN_UP(MAX(ways, 1U), 4U);
+	a->sets = ways ? entries / ways : 1;
+	a->mask = a->sets & (a->sets - 1) ? TLB_MODULO : a->sets - 1;
+	keys = ALIGN_UP(2UL * MAX(entries, 4U) * sizeof(uint64_t), 64UL);
 	orders = ALIGN_UP((ways <= ASSOC_LRU_WAYS ? a->sets : entries) * sizeof(uint64_t), 64UL);
 	digests = ALIGN_UP((size_t)a->sets * a->wpad * sizeof(uint32_t), 64UL);
 	a->digest = aligned_alloc(64, digests);

@@ -35,13 +35,16 @@ enum tlb_size { TLB_4K, TLB_2M, TLB_1G, NR_TLB_SIZES };
  * Lookup compares 32-bit digests of keys, which lie close together, then the one or two full keys that they point to. So a miss, the
  * common case at the first level and in the page-walk caches, touches one host cache line.
  */
+#define TLB_MODULO 0xffffffffU
+
+/* An array without entries has one set, whose digests match no key. */
 struct tlb_arr {
 	uint32_t *digest; /* [sets][wpad] */
 	uint64_t *key;    /* [sets][2][ways]: keys, then values */
 	uint64_t *order;  /* LRU words [sets], or for more than 16 ways stamps [sets][ways] */
 	uint64_t stamp;
 	uint32_t sets, ways, wpad;
-	uint32_t mask;    /* sets - 1, or 0 when sets is not a power of two */
+	uint32_t mask;    /* sets - 1, or TLB_MODULO when sets is not a power of two */
 };
 
 static ATTR_ALWAYS_INLINE unsigned tlb_shift(enum tlb_size s)
@@ -56,7 +59,7 @@ static ATTR_ALWAYS_INLINE uint64_t tlb_key(uint64_t vpn, uint32_t tag)
 
 static ATTR_ALWAYS_INLINE uint32_t tlb_set(const struct tlb_arr *a, uint64_t vpn)
 {
-	return likely(a->mask || a->sets == 1) ? (uint32_t)vpn & a->mask : (uint32_t)(vpn % a->sets);
+	return likely(a->mask != TLB_MODULO) ? (uint32_t)vpn & a->mask : (uint32_t)(vpn % a->sets);
 }
 
 static ATTR_ALWAYS_INLINE uint32_t tlb_digest(uint64_t key)
@@ -89,8 +92,6 @@ static ATTR_ALWAYS_INLINE uint64_t *tlb_find(struct tlb_arr *a, uint64_t vpn, ui
 	uint32_t set;
 	int way;
 
-	if (unlikely(!a->ways))
-		return NULL;
 	set = tlb_set(a, vpn);
 	way = tlb_way(a, set, tlb_key(vpn, tag));
 	if (way < 0)
@@ -113,14 +114,16 @@ static ATTR_ALWAYS_INLINE void tlb_add(struct tlb_arr *a, uint64_t vpn, uint32_t
 		return;
 	set = tlb_set(a, vpn);
 	k = tlb_keys(a, set);
-	w = likely(a->ways <= ASSOC_LRU_WAYS) ? assoc_lru_victim(a->order[set], a->ways) : tlb_oldest(a, set);
+	if (likely(a->ways <= ASSOC_LRU_WAYS)) {
+		w = assoc_lru_victim(a->order[set], a->ways);
+		a->order[set] = assoc_lru_rotate(a->order[set], a->ways, w);
+	} else {
+		w = tlb_oldest(a, set);
+		tlb_touch_stamp(a, set, w);
+	}
 	k[w] = tlb_key(vpn, tag);
 	k[a->ways + w] = value;
-	a->digest[(size_t)set * a->wpad + w] = tlb_digest(k[w]);
-	if (likely(a->ways <= ASSOC_LRU_WAYS))
-		a->order[set] = assoc_lru_touch(a->order[set], w);
-	else
-		tlb_touch_stamp(a, set, w);
+	a->digest[(size_t)set * a->wpad + w] = tlb_digest(tlb_key(vpn, tag));
 }
 
 /* Looks without a trace. */

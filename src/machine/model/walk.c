@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "machine/model/access.h"
 #include "machine/model/clock.h"
+#include "machine/model/hint.h"
 
 #include <errno.h>
 
@@ -36,10 +37,19 @@ static ATTR_ALWAYS_INLINE unsigned pick_walker(const struct core_cpu *cc)
 /* The walker loads (or updates) the line of an entry. */
 static ATTR_ALWAYS_INLINE uint64_t walk_line(struct model *md, struct core_cpu *cc, paddr_t pa, uint64_t t, enum mem_op op)
 {
+	struct cache_arr *l1 = &cc->phys->l1;
+	struct cache_pos p = cache_pos(l1, pa >> CACHE_LINE_SHIFT);
+	int way = cache_find(l1, &p);
 	uint8_t *flags;
 
 	cc->stats.walk_refs++;
-	return cache_access(md, cc, cc->phys, pa >> CACHE_LINE_SHIFT, t, md->desc.l1d.latency_ps, op, &flags);
+	if (way >= 0 && (op == MEM_WALK || (cache_flags(l1, p.set)[way] & LINE_W))) {
+		if (op != MEM_WALK)
+			cache_flags(l1, p.set)[way] |= LINE_D;
+		cache_touch(l1, p.set, (unsigned)way);
+		return t + md->desc.l1d.latency_ps;
+	}
+	return cache_miss(cc, pa >> CACHE_LINE_SHIFT, t, op, &p, way, &flags);
 }
 
 /* ---- the kernel's direct map ---- */
@@ -115,9 +125,10 @@ struct walk {
 	unsigned err;       /* or why not */
 };
 
+/* TLB_W and TLB_U are bits 0 and 1, where an entry has its write and user bits one further up. */
 static ATTR_ALWAYS_INLINE uint64_t rights_of(uint64_t e)
 {
-	return (e & PTE_WRITE ? TLB_W : 0) | (e & PTE_USER ? TLB_U : 0) | (e & PTE_NX ? 0 : TLB_X);
+	return (e / PTE_WRITE & (TLB_W | TLB_U)) | (~e >> 63) * TLB_X;
 }
 
 /* Where to begin: the table below the lowest entry that the page-walk caches have. Returns its level: 0 PTE table .. 3 root. */
@@ -144,50 +155,60 @@ static int walk_denied(struct walk *w, bool present)
 }
 
 /* The entry that maps the page: rights, then Accessed and Dirty. */
-static int walk_leaf(struct model *md, struct core_cpu *cc, struct walk *w, paddr_t pa, uint64_t rights, unsigned level)
+static ATTR_ALWAYS_INLINE int walk_leaf(struct model *md, struct core_cpu *cc, struct walk *w, uint64_t t, paddr_t pa,
+					uint64_t rights, unsigned level)
 {
-	uint64_t *e = (uint64_t *)(void *)(md->m.direct + pa), set = PTE_ACCESSED;
+	uint64_t *e = (uint64_t *)(void *)(md->m.direct + pa), v = *e;
 	uint64_t need = access_need(w->flags) & TLB_RIGHTS;
+	uint64_t set = PTE_ACCESSED | (w->flags & ACCESS_WRITE ? PTE_DIRTY : 0);
 
-	if ((rights & need) != need)
+	if (unlikely((rights & need) != need)) {
+		w->t = t;
 		return walk_denied(w, true);
-	if (w->flags & ACCESS_WRITE)
-		set |= PTE_DIRTY;
-	if ((*e & set) != set) {
-		*e |= set;
-		w->t = walk_line(md, cc, pa, w->t, MEM_STORE);
 	}
+	if (unlikely((v & set) != set)) {
+		*e = v |= set;
+		t = walk_line(md, cc, pa, t, MEM_STORE);
+	}
+	v &= PTE_ADDR_MASK | PTE_DIRTY;
+	w->t = t;
 	w->size = (enum tlb_size)level;
-	w->value = (*e & PTE_ADDR_MASK & ~((1ULL << tlb_shift(w->size)) - 1)) | rights | (*e & PTE_DIRTY ? TLB_D : 0);
+	w->value = (v & PTE_ADDR_MASK & ~((1ULL << tlb_shift(w->size)) - 1)) | rights | (v & PTE_DIRTY ? TLB_D : 0);
+	if (level < 2)
+		hint_note(cc, w->va, level ? v & PTE_ADDR_MASK & PMD_MASK : pa & PAGE_MASK, level);
 	return 0;
 }
 
 static int walk_tables(struct model *md, struct core_cpu *cc, struct walk *w)
 {
-	uint64_t table, *e;
-	unsigned level = walk_begin(cc, w->va, &table);
+	vaddr_t va = w->va;
+	uint64_t table, e, t = w->t, *at;
+	unsigned level = walk_begin(cc, va, &table);
 	uint64_t rights = table & TLB_RIGHTS;
 
-	if (!cc->root)
+	if (unlikely(!cc->root))
 		return walk_denied(w, false);
 	for (;; level--) {
 		unsigned shift = PAGE_SHIFT + 9 * level;
-		paddr_t pa = (table & PTE_ADDR_MASK) + ((w->va >> shift) & 511) * 8;
+		paddr_t pa = (table & PTE_ADDR_MASK) + ((va >> shift) & 511) * 8;
 
 		ASSERT(pa >> PAGE_SHIFT < md->m.max_pfn);
-		e = (uint64_t *)(void *)(md->m.direct + pa);
-		w->t = walk_line(md, cc, pa, w->t, MEM_WALK);
-		if (!(*e & PTE_PRESENT))
+		at = (uint64_t *)(void *)(md->m.direct + pa);
+		t = walk_line(md, cc, pa, t, MEM_WALK);
+		e = *at;
+		if (unlikely(!(e & PTE_PRESENT))) {
+			w->t = t;
 			return walk_denied(w, false);
-		rights &= rights_of(*e);
-		if (!level || (level < 3 && (*e & PTE_HUGE)))
-			return walk_leaf(md, cc, w, pa, rights, level);
-		if (!(*e & PTE_ACCESSED)) {
-			*e |= PTE_ACCESSED;
-			w->t = walk_line(md, cc, pa, w->t, MEM_STORE);
 		}
-		table = (*e & PTE_ADDR_MASK) | rights;
-		tlb_add(&cc->phys->tlb.pwc[level - 1], w->va >> shift, cc->tag, table);
+		rights &= rights_of(e);
+		if (!level || (level < 3 && (e & PTE_HUGE)))
+			return walk_leaf(md, cc, w, t, pa, rights, level);
+		if (unlikely(!(e & PTE_ACCESSED))) {
+			*at |= PTE_ACCESSED;
+			t = walk_line(md, cc, pa, t, MEM_STORE);
+		}
+		table = (e & PTE_ADDR_MASK) | rights;
+		tlb_add(&cc->phys->tlb.pwc[level - 1], va >> shift, cc->tag, table);
 	}
 }
 
