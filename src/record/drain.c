@@ -2,8 +2,9 @@
  * From rings to the sink: looks at every ring in turn, hands over full chunks at once and the rest when it has waited a
  * while, writes W_EXIT for threads that could not write it themselves, gives emptied rings free. Invariants in ring.h.
  *
- * Order: a pass first notes how far each known ring is, then looks for new streams and hands over their beginnings, then hands over
- * what it noted. So a child's stream is known to the sink before any word that its parent wrote after it began (R5).
+ * Order: a pass first notes how far each known ring is, then looks for new streams and hands over their beginnings,
+ * then hands over what it noted. So a child's stream is known to the sink before any word that its parent wrote after
+ * it began (R5).
  */
 #define _GNU_SOURCE
 #include "record/record_int.h"
@@ -17,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define THREAD_WORDS 8
 #define PARTIAL_NS (100 * NS_PER_MS)
 #define DOOMED_NS (5 * NS_PER_S)
 #define UNRECORDED_NS (100 * NS_PER_MS)
@@ -113,7 +115,8 @@ static void open_stream(struct drain *d, unsigned i)
 		p->rings++;
 	if (r->how == THREAD_FIRST || r->how == THREAD_FORK || r->how == THREAD_VFORK)
 		d->processes++;
-	flush(d, i, head_of(d, i), true);
+	/* The W_THREAD only: what follows may already speak of streams that this pass has not found. */
+	flush(d, i, THREAD_WORDS, true);
 }
 
 /* New streams, lowest number first. */
@@ -156,18 +159,22 @@ static void note_doomed(struct drain *d, const struct ring *r)
 		d->aborted++;
 }
 
-/* The ring's owner is gone or done: everything out, the ring free. */
+/* The ring's owner was gone or done when the pass began: everything out, the ring free. */
 static void close_stream(struct drain *d, unsigned i, uint32_t state)
 {
 	struct ring *r = ring_at(d->shared, i);
 	struct drain_ring *dr = &d->rings[i];
 	struct proc *p = procs_find(&d->procs, dr->pid);
-	uint64_t head = head_of(d, i);
+	uint64_t head = MAX(dr->seen_head, dr->taken);
 
 	flush(d, i, head, true);
 	if (state == RING_EXECED)
 		put_exit(d, dr->stream, r->exit_how, r->exit_status, r->exit_ticket);
-	else if (state == RING_LIVE) {
+	else if (state == RING_LIVE && r->unrecorded_ns) {
+		/* Its execve did not come back: another image lived and died between two looks of drain_watch. */
+		d->unrecorded++;
+		put_exit(d, dr->stream, EXIT_EXEC, 0, 0);
+	} else if (state == RING_LIVE) {
 		note_doomed(d, r);
 		put_exit(d, dr->stream, p && p->known ? p->how : EXIT_UNKNOWN, p && p->known ? p->status : 0, 0);
 	} else if (p && !p->known && r->exit_how == EXIT_PROCESS) {
@@ -187,24 +194,26 @@ bool drain_pass(struct drain *d, uint64_t now_ns, bool all)
 	unsigned n = d->shared->nr_rings;
 	bool moved = false;
 
-	for (unsigned i = 0; i < n; i++)
-		if (d->rings[i].open)
-			d->rings[i].seen_head = head_of(d, i);
+	for (unsigned i = 0; i < n; i++) {
+		if (!d->rings[i].open)
+			continue;
+		/* In this order: of a stream that has ended, the head is its last. */
+		d->rings[i].seen_state = state_of(d, i);
+		d->rings[i].seen_head = head_of(d, i);
+	}
 	moved |= find_new(d);
 	for (unsigned i = 0; i < n; i++) {
 		struct drain_ring *dr = &d->rings[i];
-		uint32_t state;
 		struct proc *p;
 
-		if (!dr->open)
+		if (!dr->open || dr->seen_state == RING_FREE) /* the latter: found in this pass */
 			continue;
 		if (dr->seen_head > dr->taken && !dr->since_ns)
 			dr->since_ns = now_ns;
 		moved |= flush(d, i, MAX(dr->seen_head, dr->taken), all || now_ns - dr->since_ns > PARTIAL_NS);
-		state = state_of(d, i);
 		p = procs_find(&d->procs, dr->pid);
-		if (state == RING_ENDED || state == RING_EXECED || (p && p->gone)) {
-			close_stream(d, i, state);
+		if (dr->seen_state != RING_LIVE || (p && p->gone)) {
+			close_stream(d, i, dr->seen_state);
 			moved = true;
 		}
 	}
@@ -239,10 +248,12 @@ void drain_watch(struct drain *d, uint64_t now_ns)
 			r->doomed_ns = 0;
 		}
 		if (r->unrecorded_ns && now_ns > r->unrecorded_ns + UNRECORDED_NS && left_emulator(d, r->pid)) {
+			/* The owner is gone; the next pass closes the stream. */
 			r->exit_how = EXIT_EXEC;
+			r->exit_status = 0;
 			r->exit_ticket = ring_ticket(d->shared);
 			d->unrecorded++;
-			close_stream(d, i, RING_EXECED);
+			__atomic_store_n(&d->shared->state[i], RING_EXECED, __ATOMIC_RELEASE);
 		}
 	}
 }

@@ -1,6 +1,7 @@
 /*
- * Before a recording: finding the emulator and the plugin, making the shared memory, starting the first program.
- * The memory has no name, so nothing is left behind whatever happens; programs reach it through this process's descriptor.
+ * Before a recording: finding the emulator and the plugin, making the shared memory, starting the first program. The
+ * memory has no name, so nothing is left behind whatever happens; programs reach it through this process's
+ * descriptor.
  */
 #define _GNU_SOURCE
 #include "record/plan.h"
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +26,13 @@
 #define PLUGIN_NAME "libquire-record.so"
 
 extern char **environ;
+
+static bool is_program(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
 
 /* Like the shell: a name with a slash is a path, others are looked up. 0, -ENOENT or -EACCES (found, but not executable). */
 static int find_in_path(const char *name, char *ret, size_t len)
@@ -41,7 +50,7 @@ static int find_in_path(const char *name, char *ret, size_t len)
 		end = strchr(path, ':');
 		n = end ? (int)(end - path) : (int)strlen(path);
 		snprintf(ret, len, "%.*s%s%s", n, path, n ? "/" : "./", name);
-		if (access(ret, X_OK) == 0)
+		if (is_program(ret))
 			return 0;
 		if (access(ret, F_OK) == 0)
 			e = -EACCES;
@@ -116,15 +125,23 @@ static bool find_plugin(char *ret, size_t len)
 
 int launch_find(const struct record_options *o, char *qemu, char *plugin, size_t len, char *err, size_t errlen)
 {
-	char found[PATH_MAX];
+	char found[PATH_MAX], full[PATH_MAX];
 	int e;
 
-	if (find_in_path(o->qemu ? o->qemu : "qemu-x86_64", found, sizeof(found)) < 0 || strlen(found) >= len) {
+	if (find_in_path(o->qemu ? o->qemu : "qemu-x86_64", found, sizeof(found)) < 0) {
 		snprintf(err, errlen, "%s: not found; recording needs it (on Debian 12: apt install qemu-user)",
 			 o->qemu ? o->qemu : "qemu-x86_64");
 		return -ENOENT;
 	}
-	snprintf(qemu, len, "%s", found);
+	/* Programs that change their directory start it again. */
+	if (found[0] == '/')
+		snprintf(full, sizeof(full), "%s", found);
+	else if (!realpath(found, full))
+		full[0] = '\0';
+	if (!full[0] || snprintf(qemu, len, "%s", full) >= (int)len) {
+		snprintf(err, errlen, "%s: name too long", found);
+		return -ENAMETOOLONG;
+	}
 	if ((e = check_version(qemu, err, errlen)) < 0)
 		return e;
 	if (o->plugin) {
@@ -134,7 +151,7 @@ int launch_find(const struct record_options *o, char *qemu, char *plugin, size_t
 		}
 		snprintf(plugin, len, "%s", found);
 	} else if (!find_plugin(plugin, len)) {
-		snprintf(err, errlen, "%s: the recorder's plugin is neither beside quire nor installed (make build, make install)",
+		snprintf(err, errlen, "%s: the recorder's plugin is neither beside quire nor installed (make build)",
 			 PLUGIN_NAME);
 		return -ENOENT;
 	}

@@ -1,6 +1,7 @@
 /*
- * Turns a path and arguments into an emulator command line: follows #! lines, refuses what is no x86-64 program, keeps argv[0].
- * No state; allocates with malloc, which is safe in the plugin too (never called from a signal handler).
+ * Turns a path and arguments into an emulator command line: follows #! lines, refuses what is no x86-64 program,
+ * keeps argv[0]. No state; allocates with malloc, which is safe in the plugin too (never called from a signal
+ * handler).
  */
 #define _GNU_SOURCE
 #include "record/plan.h"

@@ -13,15 +13,17 @@ struct exec_plan {
 };
 
 /*
- * Scripts are followed to their interpreter like the kernel does. self: what /proc/self/exe stands for (NULL: nothing).
- * 0, or negative errno with one line in err: -ENOENT, -EACCES, -ENOEXEC (no program for this processor), -ELOOP, -ENOMEM.
+ * Scripts are followed to their interpreter like the kernel does. self: what /proc/self/exe stands for (NULL:
+ * nothing). 0, or negative errno with one line in err: -ENOENT, -EACCES, -ENOEXEC (no program for this processor),
+ * -ELOOP, -ENOMEM.
  */
 int exec_plan_make(const char *path, char *const argv[], const char *self, struct exec_plan *ret, char *err, size_t errlen);
 void exec_plan_free(struct exec_plan *p);
 
 /*
- * The command that runs the plan: qemu -0 argv[0] -plugin ARG [-E NAME=VALUE]... path argv[1]...; and its environment: envp
- * without what would change the emulator itself (LD_PRELOAD and its like), which goes through -E. Freed with exec_command_free.
+ * The command that runs the plan: qemu -0 argv[0] -plugin ARG [-E NAME=VALUE]... path argv[1]...; and its
+ * environment: envp without what would change the emulator itself (LD_PRELOAD and its like), which goes through -E.
+ * Freed with exec_command_free.
  */
 struct exec_command {
 	char **argv, **envp;

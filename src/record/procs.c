@@ -1,7 +1,7 @@
 /*
- * The processes of a recording. This process is their subreaper while it records, so every descendant is either its child or the
- * descendant of a living one: when no child is left, nothing of the recording is left. The ends of processes that others
- * wait for are seen through a pidfd each.
+ * The processes of a recording. This process is their subreaper while it records, so every descendant is either its
+ * child or the descendant of a living one: when no child is left, nothing of the recording is left. The ends of
+ * processes that others wait for are seen through a pidfd each.
  */
 #define _GNU_SOURCE
 #include "record/record_int.h"

@@ -1,6 +1,6 @@
 /*
- * Running a program under the recorder: the loop that drains, watches, reports and, when asked or when the output's limit is
- * reached, ends the program: SIGINT, after two seconds SIGTERM, after two more SIGKILL.
+ * Running a program under the recorder: the loop that drains, watches, reports and, when asked or when the output's
+ * limit is reached, ends the program: SIGINT, after two seconds SIGTERM, after two more SIGKILL.
  */
 #define _GNU_SOURCE
 #include "record/record_int.h"
@@ -145,11 +145,14 @@ static void fill_result(struct run *run, struct record_result *ret)
 	if (run->why)
 		add_note(ret, run->why, 1);
 	if (d->hung)
-		add_note(ret, "a child forked beside other threads hung in QEMU 7.2 when it made a thread, and was ended", d->hung);
+		add_note(ret, "a child forked beside other threads hung in QEMU 7.2 when it made a thread, and was ended",
+			 d->hung);
 	if (d->aborted)
-		add_note(ret, "a child forked beside other threads was aborted by QEMU 7.2 when it made a thread", d->aborted);
+		add_note(ret, "a child forked beside other threads was aborted by QEMU 7.2 when it made a thread",
+			 d->aborted);
 	if (d->unrecorded)
-		add_note(ret, "a program that is not for x86-64 ran unrecorded", d->unrecorded);
+		add_note(ret, "a program ran unrecorded: not for x86-64, or its user or root can't reach the recording",
+			 d->unrecorded);
 	if (d->shared->lost_threads)
 		add_note(ret, "too many threads at once: some ran unrecorded", d->shared->lost_threads);
 }

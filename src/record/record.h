@@ -1,5 +1,6 @@
 /*
- * Running a program under the recorder: starts qemu-user with the plugin, drains its rings into a sink, and reports how it ended.
+ * Running a program under the recorder: starts qemu-user with the plugin, drains its rings into a sink, and reports
+ * how it ended.
  */
 #ifndef QUIRE_RECORD_RECORD_H
 #define QUIRE_RECORD_RECORD_H
@@ -20,8 +21,8 @@ struct record_options {
 	void (*progress)(void *arg, uint64_t refs, uint64_t seconds_ns, unsigned streams);
 	void *progress_arg;
 	/*
-	 * Set by a signal handler: stop the program and keep what there is. It gets SIGINT (unless the terminal has sent it one), after 2 s
-	 * SIGTERM, after 2 more SIGKILL.
+	 * Set by a signal handler: stop the program and keep what there is. It gets SIGINT (unless the terminal has
+	 * sent it one), after 2 s SIGTERM, after 2 more SIGKILL.
 	 */
 	const volatile bool *stop;
 };
@@ -35,10 +36,10 @@ struct record_result {
 };
 
 /*
- * Record until the program and all its children have ended. 0: see result. Negative errno with one line in err: the program was not
- * started (-ENOENT no such program, -EACCES not executable, ...), or the sink failed (what was given to it stays valid).
- * While it runs, this process is a child subreaper and every child of it is waited for here: the caller has no others.
- * Descriptors of the caller that the program shall not see must be close-on-exec.
+ * Record until the program and all its children have ended. 0: see result. Negative errno with one line in err: the
+ * program was not started (-ENOENT no such program, -EACCES not executable, ...), or the sink failed (what was given
+ * to it stays valid). While it runs, this process is a child subreaper and every child of it is waited for here: the
+ * caller has no others. Descriptors of the caller that the program shall not see must be close-on-exec.
  */
 int record_run(const struct record_options *o, struct trace_sink *sink, struct record_result *ret, char *err, size_t errlen);
 

@@ -66,6 +66,7 @@ struct drain_ring {
 	bool open;
 	uint64_t stream, taken, since_ns; /* since_ns: something waits there since then; 0: nothing */
 	uint64_t seen_head;
+	uint32_t seen_state; /* RING_FREE: not looked at yet */
 	pid_t pid;
 };
 

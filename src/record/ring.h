@@ -1,9 +1,10 @@
 /*
  * Shared memory between a recording (the drain, in the quire process) and the plugin in each emulated process.
  *
- * One unnamed memory file holds struct ring_shared and nr_rings rings. Every recorded process maps all of it when the plugin is
- * loaded and keeps no descriptor, since programs close what they don't know. A thread owns one ring from its first
- * reference to its end; then the drain empties the ring and gives it free for the next thread. Stream numbers are never reused.
+ * One unnamed memory file holds struct ring_shared and nr_rings rings. Every recorded process maps all of it when the
+ * plugin is loaded and keeps no descriptor, since programs close what they don't know. A thread owns one ring from
+ * its first reference to its end; then the drain empties the ring and gives it free for the next thread. Stream
+ * numbers are never reused.
  *
  * R1  ring_state[i]: FREE -> CLAIMED -> LIVE -> ENDED or EXECED by plugins, any -> FREE by the drain only, when the ring is empty.
  * R2  head counts words since the thread began and is written by the owner only, after the words below it: [tail, head) can be

@@ -47,7 +47,7 @@ enum word_type {
 	W_SYSCALL = 3,
 	/*
 	 * Its return. arg: number. payload: ticket, return value, monotonic time in ns, thread CPU time in ns. There is none for a call that
-	 * did not return (exit, exit_group, execve that succeeded, death) nor in a forked child. -512: a signal came, the call is made again.
+	 * did not return (exit, exit_group, execve that succeeded, death) nor in a forked child. -512: a signal came, the call is made again; -513: rt_sigreturn.
 	 */
 	W_SYSRET = 4,
 	/*

@@ -1,6 +1,7 @@
 /*
- * What the recorder's tests record: one program, a mode each. No mode prints, except what its name says; every mode ends with 0 unless
- * its name says otherwise. Built without sanitizers and without optimisation that would move references.
+ * What the recorder's tests record: one program, a mode each. No mode prints, except what its name says; every mode
+ * ends with 0 unless its name says otherwise. Built without sanitizers and without optimisation that would move
+ * references.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -187,6 +188,20 @@ static int mode_rename(void)
 	return 1;
 }
 
+static int mode_exec_beside_threads(void)
+{
+	char *argv[] = { (char[]){ "beside" }, (char[]){ "status_9" }, NULL };
+	static uint64_t a[2];
+	pthread_t t;
+
+	for (int i = 0; i < 2; i++)
+		if (pthread_create(&t, NULL, spin_body, &a[i]))
+			return 1;
+	usleep(1000);
+	execv(self, argv);
+	return 1;
+}
+
 static int mode_spawn(void)
 {
 	char *argv[] = { (char[]){ "spawned" }, (char[]){ "status_9" }, NULL };
@@ -310,7 +325,9 @@ static int mode_handlers(void)
 
 static int mode_names(int argc, char **argv)
 {
-	return argc == 3 && !strcmp(argv[0], "wanted-name") && !strcmp(argv[2], "a b,c") && getenv("RECORD_TEST") && getenv("LD_RECORD_TEST") ? 0 : 1;
+	if (argc != 3 || strcmp(argv[0], "wanted-name") != 0 || strcmp(argv[2], "a b,c") != 0)
+		return 1;
+	return getenv("RECORD_TEST") && getenv("LD_RECORD_TEST") ? 0 : 1;
 }
 
 static _Noreturn int mode_forever(void)
@@ -348,6 +365,7 @@ int main(int argc, char **argv)
 		{ "fork_beside_threads", mode_fork_beside_threads }, { "handlers", mode_handlers },
 		{ "forever", mode_forever }, { "interrupted", mode_interrupted },
 		{ "rename", mode_rename },
+		{ "exec_beside_threads", mode_exec_beside_threads },
 	};
 	static char path[4096];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);

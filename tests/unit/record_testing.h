@@ -1,7 +1,7 @@
 /*
- * A sink for the recorder's tests: keeps every word, and checks on arrival what holds for any recording: blocks end at whole
- * words, streams begin and end as they should, tickets rise, a child is there before its parent's clone returns. Afterwards
- * rec_undescribed() says how many pages were used that no area, map or break describes.
+ * A sink for the recorder's tests: keeps every word, and checks on arrival what holds for any recording: blocks end
+ * at whole words, streams begin and end as they should, tickets rise, a child is there before its parent's clone
+ * returns. Afterwards rec_undescribed() says how many pages were used that no area, map or break describes.
  */
 #ifndef QUIRE_TESTS_RECORD_TESTING_H
 #define QUIRE_TESTS_RECORD_TESTING_H

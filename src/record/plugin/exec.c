@@ -1,13 +1,15 @@
 /*
- * After an execve the new image would run natively, unrecorded. So when the file is a program for this processor, the emulator with this
- * plugin is executed instead, from inside the callback that announces the call; everything else (bad pointers, missing files, programs
- * for other processors) is left to the emulator, which answers as the kernel would. execveat is not followed.
+ * After an execve the new image would run natively, unrecorded. So when the file is a program for this processor, the
+ * emulator with this plugin is executed instead, from inside the callback that announces the call; everything else
+ * (bad pointers, missing files, programs for other processors) is left to the emulator, which answers as the kernel
+ * would. execveat is not followed.
  */
 #define _GNU_SOURCE
 #include "record/plan.h"
 #include "record/plugin/plugin.h"
 #include "record/plugin/qemu_plugin_api.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +58,17 @@ bad:
 	return NULL;
 }
 
+/* A program that has given up its user, or lives in another root, can't reach the recording from its next image. */
+static bool reachable(const struct ring_shared *s)
+{
+	int fd = open(s->path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return access(s->qemu, X_OK) == 0;
+}
+
 static void substitute(struct ring *r, const char *path, char **argv, char **envp)
 {
 	struct ring_shared *s = own.shared;
@@ -82,7 +95,7 @@ void exec_substitute(struct ring *r, uint64_t path, uint64_t argv, uint64_t envp
 {
 	char *scratch = malloc(STRING_MAX), *name = NULL, **args = NULL, **env = NULL;
 
-	if (r->discard || own.shared->off)
+	if (r->discard || own.shared->off || !reachable(own.shared))
 		goto out;
 	if (!scratch || !guest_read_string(path, scratch, PATH_MAX))
 		goto out;

@@ -1,9 +1,10 @@
 /*
  * The areas of a fresh image: what the kernel would have mapped before the first instruction.
  *
- * The emulator tells a plugin neither registers nor its own bookkeeping, but the first thing that nearly every image does is to use its
- * stack: the first reference lies within 16 bytes of the initial stack pointer, above which argc, argv, envp and the auxiliary vector stand.
- * From there the program headers of executable and interpreter are found in memory. The emulator's own mappings never get in the way.
+ * The emulator tells a plugin neither registers nor its own bookkeeping, but the first thing that nearly every image
+ * does is to use its stack: the first reference lies within 16 bytes of the initial stack pointer, above which argc,
+ * argv, envp and the auxiliary vector stand. From there the program headers of executable and interpreter are found
+ * in memory. The emulator's own mappings never get in the way.
  */
 #define _GNU_SOURCE
 #include "record/plugin/plugin.h"
@@ -81,8 +82,9 @@ static bool parse_stack(uint64_t sp, struct image *im)
 }
 
 /*
- * For a program that makes calls, or uses other memory, first: a fresh stack is empty below argc, and lies above a page that can't be
- * touched. The emulator's own threads have such stacks too, but nothing on them passes for an auxiliary vector.
+ * For a program that makes calls, or uses other memory, first: a fresh stack is empty below argc, and lies above a
+ * page that can't be touched. The emulator's own threads have such stacks too, but nothing on them passes for an
+ * auxiliary vector.
  */
 static bool search_stack(uint64_t start, uint64_t end, struct image *im)
 {
@@ -217,8 +219,8 @@ static bool mapping_around(uint64_t addr, uint64_t *ret_start, uint64_t *ret_end
 }
 
 /*
- * Right above the last thing that it loaded for the image (interpreter, or stack of a static program) the emulator keeps an interrupt
- * and a global descriptor table, a page each.
+ * Right above the last thing that it loaded for the image (interpreter, or stack of a static program) the emulator
+ * keeps an interrupt and a global descriptor table, a page each.
  */
 static void find_tables(uint64_t top)
 {

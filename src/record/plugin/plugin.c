@@ -1,9 +1,10 @@
 /*
  * The recorder's TCG plugin: loading, translation, and the two callbacks that run all the time.
  *
- * Instruction counts: each block announces its length when it begins, each reference knows its place in its block, so what lies between
- * two references of a stream is exact wherever blocks run to their end. A block that a fault or signal leaves early counts
- * to its end. Each round of a repeated string instruction counts as one instruction, as the emulator executes it.
+ * Instruction counts: each block announces its length when it begins, each reference knows its place in its block, so
+ * what lies between two references of a stream is exact wherever blocks run to their end. A block that a fault or
+ * signal leaves early counts to its end. Each round of a repeated string instruction counts as one instruction, as
+ * the emulator executes it.
  */
 #define _GNU_SOURCE
 #include "record/plugin/plugin.h"
@@ -25,8 +26,9 @@ struct plugin_state own;
 __thread struct ring *my_ring __attribute__((tls_model("initial-exec")));
 
 /*
- * What the emulator's description of an access means, asked once for each of the few that occur. Racing threads write the same value.
- * The low four bits are a reference word's bits 62 to 59; KIND_PLAIN is set for single loads and stores, and so tells the fast path from all else.
+ * What the emulator's description of an access means, asked once for each of the few that occur. Racing threads write
+ * the same value. The low four bits are a reference word's bits 62 to 59; KIND_PLAIN is set for single loads and
+ * stores, and so tells the fast path from all else.
  */
 #define KIND_BITS 18
 #define KIND_MASK ((1U << KIND_BITS) - 1)
@@ -40,8 +42,9 @@ static unsigned kind_ask(qemu_plugin_meminfo_t info)
 	unsigned kind = (qemu_plugin_mem_size_shift(info) & 7U) << 1 | qemu_plugin_mem_is_store(info);
 
 	/*
-	 * Two things that the interface has no question for, from how 7.2 packs the value: an atomic read-modify-write comes as one
-	 * access (the enum qemu_plugin_mem_rw is above bit 16); what the emulator's own helpers access has an MMU index that is not 0 (bits 3 to 0).
+	 * Two things that the interface has no question for, from how 7.2 packs the value: an atomic
+	 * read-modify-write comes as one access (the enum qemu_plugin_mem_rw is above bit 16); what the emulator's
+	 * own helpers access has an MMU index that is not 0 (bits 3 to 0).
 	 */
 	if ((info >> 16 & 3) == QEMU_PLUGIN_MEM_RW)
 		kind |= KIND_RMW;

@@ -5,7 +5,8 @@
  *   stream.c  rings: claiming, waiting for room, writing      sysbuf.c  which memory and file a system call used
  *   image.c   the areas of a fresh image                      exec.c    keeping an execve'd image under the recorder
  *
- * Statics hold the process's own state: there is one recorder in a process, loaded by the emulator, which gives callbacks no context.
+ * Statics hold the process's own state: there is one recorder in a process, loaded by the emulator, which gives
+ * callbacks no context.
  */
 #ifndef QUIRE_RECORD_PLUGIN_H
 #define QUIRE_RECORD_PLUGIN_H

@@ -1,6 +1,6 @@
 /*
- * The part of QEMU's plugin interface that the recorder uses, declared from its documentation: version 1, as in QEMU 7.2. Debian
- * does not package the header. The functions are found in the emulator itself when it loads the plugin.
+ * The part of QEMU's plugin interface that the recorder uses, declared from its documentation: version 1, as in QEMU
+ * 7.2. Debian does not package the header. The functions are found in the emulator itself when it loads the plugin.
  */
 #ifndef QUIRE_RECORD_QEMU_PLUGIN_API_H
 #define QUIRE_RECORD_QEMU_PLUGIN_API_H

@@ -1,6 +1,6 @@
 /*
- * Rings from the owner's side: claiming one for a thread, waiting for room, writing words. Invariants R1 to R4 of ring.h.
- * Only a ring's owner calls these for it, so there are no locks.
+ * Rings from the owner's side: claiming one for a thread, waiting for room, writing words. Invariants R1 to R4 of
+ * ring.h. Only a ring's owner calls these for it, so there are no locks.
  */
 #define _GNU_SOURCE
 #include "record/plugin/plugin.h"
@@ -16,6 +16,7 @@
 #define SPIN_ROUNDS 2000
 #define PAUSE_FIRST_US 50
 #define PAUSE_LONGEST_US 400
+#define CLAIM_ROUNDS 500 /* of a millisecond, for a ring to become free */
 #define DRAIN_CHECK_ROUNDS 2500 /* about a second of pauses between looks whether quire is still there */
 
 void plugin_pause_us(unsigned us)
@@ -136,7 +137,8 @@ void ring_ref_slow(struct ring *r, uint64_t ref, uint64_t insns)
 static struct ring *private_ring(void)
 {
 	struct ring_shared *s = own.shared;
-	struct ring *r = mmap(NULL, s->stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct ring *r = mmap(NULL, s->stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			      -1, 0);
 
 	__atomic_add_fetch(&s->lost_threads, 1, __ATOMIC_RELAXED);
 	if (r == MAP_FAILED)
@@ -145,22 +147,27 @@ static struct ring *private_ring(void)
 	return r;
 }
 
+static bool take(uint32_t *state)
+{
+	uint32_t want = RING_FREE;
+
+	return __atomic_load_n(state, __ATOMIC_RELAXED) == RING_FREE &&
+	       __atomic_compare_exchange_n(state, &want, RING_CLAIMED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
 static struct ring *claim(void)
 {
 	struct ring_shared *s = own.shared;
 
-	for (int round = 0; round < 2000; round++) {
+	for (int round = 0; round < CLAIM_ROUNDS; round++) {
 		for (unsigned i = 0; i < s->nr_rings; i++) {
-			uint32_t want = RING_FREE;
+			struct ring *r = ring_at(s, i);
 
-			if (__atomic_load_n(&s->state[i], __ATOMIC_RELAXED) == RING_FREE &&
-			    __atomic_compare_exchange_n(&s->state[i], &want, RING_CLAIMED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-				struct ring *r = ring_at(s, i);
-
-				memset(r, 0, sizeof(*r));
-				r->index = i;
-				return r;
-			}
+			if (!take(&s->state[i]))
+				continue;
+			memset(r, 0, sizeof(*r));
+			r->index = i;
+			return r;
 		}
 		if (s->off || drain_gone(s))
 			break;

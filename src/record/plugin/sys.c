@@ -1,8 +1,9 @@
 /*
  * System calls, and where threads and processes begin and end.
  *
- * A new thread is matched to its clone call through its vCPU number, which the emulator gives out inside the parent's call; a
- * forked process through the fork handlers of libc, which run inside the emulator's fork, before the child's first reference.
+ * A new thread is matched to its clone call through its vCPU number, which the emulator gives out inside the parent's
+ * call; a forked process through the fork handlers of libc, which run inside the emulator's fork, before the child's
+ * first reference.
  */
 #define _GNU_SOURCE
 #include "record/plugin/plugin.h"

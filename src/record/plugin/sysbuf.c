@@ -1,8 +1,8 @@
 /*
  * Which user memory, and which file, the kernel used during a call (design rule 8), from one table.
  *
- * Not in it: path names and other strings, control structures of ioctl and fcntl, signal frames; all small and touched by the
- * program itself just before or after.
+ * Not in it: path names and other strings, control structures of ioctl and fcntl, signal frames; all small and
+ * touched by the program itself just before or after.
  */
 #define _GNU_SOURCE
 #include "record/plugin/plugin.h"
