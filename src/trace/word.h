@@ -46,8 +46,9 @@ enum word_type {
 	/* Entry of a system call. arg: number (x86-64). payload: ticket, a0..a5, monotonic time in ns. */
 	W_SYSCALL = 3,
 	/*
-	 * Its return. arg: number. payload: ticket, return value, monotonic time in ns, thread CPU time in ns. There is none for a call that
-	 * did not return (exit, exit_group, execve that succeeded, death) nor in a forked child. -512: a signal came, the call is made again; -513: rt_sigreturn.
+	 * Its return. arg: number. payload: ticket, return value, monotonic time in ns, thread CPU time in ns. There is none for a
+	 * call that did not return (exit, exit_group, execve that succeeded, death) nor in a forked child. Return values of the
+	 * emulator's own: -512, a signal came and the call is made again; -513, rt_sigreturn.
 	 */
 	W_SYSRET = 4,
 	/*
