@@ -45,7 +45,7 @@ static void collect_time(struct metrics *ms, const struct replay_result *r)
 static void collect_memory(struct metrics *ms, const struct quire *q, const struct replay_result *r)
 {
 	metrics_add(ms, "rss_peak_bytes", r->rss_peak_bytes, 0, "bytes", "resident memory of all processes, highest");
-	metrics_add(ms, "rss_final_bytes", r->rss_final_bytes, 0, "bytes", "resident memory of each process when it ended, summed");
+	metrics_add(ms, "rss_final_bytes", r->rss_final_bytes, 0, "bytes", "resident memory of the recorded process just before it ended");
 	metrics_add(ms, "anon_peak_bytes", r->anon_peak_bytes, 0, "bytes", "anonymous memory at the peak");
 	metrics_add(ms, "anon_huge_peak_bytes", r->anon_huge_peak_bytes, 0, "bytes", "of it on 2 MiB pages");
 	metrics_add(ms, "huge_share", per_mille(r->anon_huge_peak_bytes, r->anon_peak_bytes), 3, "ratio",

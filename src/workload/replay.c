@@ -326,7 +326,6 @@ static bool continue_as(struct cpu *c, struct replay_stream *s)
 		s->call.open = false;
 		machine_leave(c, ENTRY_SYSCALL);
 	}
-	rp->res->streams++;
 	return true;
 }
 

@@ -29,7 +29,7 @@ struct replay_result {
 	uint64_t refs_failed;          /* references whose fault failed (a signal in the program, or out of memory) */
 	uint64_t syscalls;             /* replayed system calls of any kind */
 	uint64_t mm_call_diffs;        /* memory calls that succeeded when recorded and failed here, or the reverse */
-	uint64_t streams, processes, images; /* threads, processes (forks and first), images (execs) */
+	uint64_t streams, processes, images; /* threads; processes (the first, forks, vforks that executed); images */
 	uint64_t order_released;       /* waits whose recorded waker never came and that were let go */
 	uint64_t think_ns;             /* time spent waiting for the world outside the recording */
 	uint64_t cpu_ns;               /* time on CPUs, all tasks */
@@ -37,7 +37,7 @@ struct replay_result {
 	uint64_t recorded_ns;          /* wall time of the recording (emulated: for information only) */
 	/* Memory. Peaks are taken at every system call, process exit and block of words. */
 	uint64_t rss_peak_bytes;       /* sum of all processes' resident sets, highest */
-	uint64_t rss_final_bytes;      /* of all processes, each just before it ended; the last image of each process */
+	uint64_t rss_final_bytes;      /* of the recorded (first) process, just before it ended */
 	uint64_t anon_huge_peak_bytes; /* on PMD-mapped huge pages at the moment of rss_peak */
 	uint64_t anon_peak_bytes;      /* anonymous memory at that moment */
 	uint64_t memory_peak_bytes;    /* frames in use, page cache and page tables included, highest */

@@ -39,6 +39,7 @@ struct process {
 	struct list_head link;
 	int refs; /* threads, and a vfork child while it borrows */
 	struct mm *mm;
+	bool first; /* the process that was recorded, not one that it forked */
 	struct reloc map;
 	uint64_t pid;
 	uint64_t rec_brk_start, rec_brk; /* recorded break */

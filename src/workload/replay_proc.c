@@ -35,6 +35,15 @@ struct process *process_new(struct cpu *c, struct replay *rp, struct mm *mm, uin
 	return p;
 }
 
+static uint64_t process_rss_bytes(const struct process *p)
+{
+	int64_t pages = 0;
+
+	for (int k = 0; k < NR_RSS; k++)
+		pages += __atomic_load_n(&p->mm->rss[k], __ATOMIC_RELAXED);
+	return (uint64_t)pages * PAGE_SIZE;
+}
+
 void replay_account_memory(struct replay *rp)
 {
 	struct replay_result *r = rp->res;
@@ -44,8 +53,7 @@ void replay_account_memory(struct replay *rp)
 	list_for_each_entry(p, &rp->processes, link) {
 		if (!p->mm)
 			continue;
-		for (int k = 0; k < NR_RSS; k++)
-			rss += (uint64_t)__atomic_load_n(&p->mm->rss[k], __ATOMIC_RELAXED);
+		rss += process_rss_bytes(p);
 		anon += (uint64_t)__atomic_load_n(&p->mm->rss[RSS_ANON], __ATOMIC_RELAXED);
 		huge += (uint64_t)__atomic_load_n(&p->mm->huge_mapped, __ATOMIC_RELAXED);
 		tables += (uint64_t)__atomic_load_n(&p->mm->pgtables_bytes, __ATOMIC_RELAXED);
@@ -56,8 +64,8 @@ void replay_account_memory(struct replay *rp)
 
 			used += zn->managed - zn->free_pages;
 		}
-	if (rss * PAGE_SIZE > r->rss_peak_bytes) {
-		r->rss_peak_bytes = rss * PAGE_SIZE;
+	if (rss > r->rss_peak_bytes) {
+		r->rss_peak_bytes = rss;
 		r->anon_peak_bytes = anon * PAGE_SIZE;
 		r->anon_huge_peak_bytes = huge * PMD_SIZE;
 	}
@@ -71,8 +79,8 @@ void process_put(struct cpu *c, struct replay *rp, struct process *p)
 		return;
 	replay_account_memory(rp);
 	if (p->mm) {
-		for (int k = 0; k < NR_RSS; k++)
-			rp->res->rss_final_bytes += (uint64_t)p->mm->rss[k] * PAGE_SIZE;
+		if (p->first) /* an image that is replaced is overwritten by the next one's end */
+			rp->res->rss_final_bytes = process_rss_bytes(p);
 		/* The dying task leaves the address space first: a kernel task's context has none. */
 		if (c->current && c->current->mm == p->mm) {
 			c->current->mm = NULL;
@@ -242,8 +250,9 @@ static int fresh_image(struct cpu *c, struct replay_stream *s, uint64_t rec_brk,
 		return -ENOMEM;
 	}
 	rp->res->images++;
-	if (old)
-		rp->res->processes--; /* the same process, a new image */
+	if (old && old->refs == 1)
+		rp->res->processes--; /* the same process, a new image; a vfork child's only now gets its own */
+	p->first = old ? old->first && old->refs == 1 : rp->res->images == 1;
 	if (!keep && sp->exe_start != ~0ULL && sp->exe_start >= PIE_ABOVE)
 		p->exe_delta = PIE_BASE - sp->exe_start;
 	p->rec_brk_start = p->rec_brk = ALIGN_UP(rec_brk ? rec_brk : sp->exe_end, PAGE_SIZE);
