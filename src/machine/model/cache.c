@@ -204,14 +204,18 @@ unsigned cache_probe_share(struct core_phys *core, uint64_t line)
 	return probe(core, &core->l1, line, false) | probe(core, &core->l2, line, false);
 }
 
-bool cache_core_has(struct core_phys *core, uint64_t line)
+bool cache_l1_has(struct core_phys *core, uint64_t line)
 {
 	struct cache_pos p = cache_pos(&core->l1, line);
 
-	if (cache_find(&core->l1, &p) >= 0)
-		return true;
-	p = cache_pos(&core->l2, line);
-	return cache_find(&core->l2, &p) >= 0;
+	return cache_find(&core->l1, &p) >= 0;
+}
+
+bool cache_core_has(struct core_phys *core, uint64_t line)
+{
+	struct cache_pos p = cache_pos(&core->l2, line);
+
+	return cache_l1_has(core, line) || cache_find(&core->l2, &p) >= 0;
 }
 
 /* ---- set-up ---- */
@@ -239,7 +243,7 @@ static int socket_init(struct model *md, unsigned s)
 	uint64_t private_bytes = (d->l1d.size + d->l2.size) * d->cores_per_socket;
 	int r;
 
-	r = cache_arr_init(&sh->socket[s].llc, d->llc.size, d->llc.ways, d->llc.replacement, sh->inclusive, true,
+	r = cache_arr_init(&sh->socket[s].llc, d->llc.size, d->llc.ways, d->llc.replacement, true, true,
 			   md->opt.seed ^ (0xabcdULL + s));
 	if (r || sh->inclusive)
 		return r;

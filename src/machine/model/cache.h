@@ -230,6 +230,7 @@ void cache_prefetch(struct core_cpu *cc, uint64_t line, uint64_t t);
 unsigned cache_probe_drop(struct core_phys *core, uint64_t line);   /* remove */
 unsigned cache_probe_share(struct core_phys *core, uint64_t line);  /* keep, clean and not writable */
 bool cache_core_has(struct core_phys *core, uint64_t line);
+bool cache_l1_has(struct core_phys *core, uint64_t line);
 
 /* llc.c: a line wanted by a core beyond its L2. Returns when; *ret_state: LINE_W and LINE_D as granted. */
 #define LLC_REFUSED (~0ULL) /* a prefetch that would have disturbed another core */

@@ -36,7 +36,8 @@ static ATTR_ALWAYS_INLINE void hint_line(const struct model *md, const struct co
 {
 	const struct core_socket *so = &md->core.socket[cc->phys->socket];
 
-	hint_set(&cc->phys->l2, line);
+	if (cc->phys->l2.sets > 1024) /* else the host keeps it by itself */
+		hint_set(&cc->phys->l2, line);
 	hint_set(&so->llc, line);
 	if (!md->core.inclusive)
 		hint_set(&so->filter, line);

@@ -115,7 +115,7 @@ static unsigned drop_sharers(struct model *md, unsigned socket, uint64_t mask, u
 }
 
 /* The entry to fill for a line in the last level (or, with `filter`, the snoop filter) of a socket; its old occupant is thrown out. */
-static struct entry make_room(struct model *md, struct core_cpu *cc, unsigned socket, bool filter, struct entry e, uint64_t t);
+static void make_room(struct model *md, struct core_cpu *cc, unsigned socket, bool filter, struct entry *e, uint64_t t);
 
 static void evict(struct model *md, struct core_cpu *cc, unsigned socket, bool filter, const struct entry *e, unsigned way,
 		  uint64_t t)
@@ -138,26 +138,28 @@ static void evict(struct model *md, struct core_cpu *cc, unsigned socket, bool f
 		struct entry v = entry_find(&md->core.socket[socket].llc, line);
 
 		if (v.way < 0)
-			v = make_room(md, cc, socket, false, v, t);
+			make_room(md, cc, socket, false, &v, t);
 		*entry_flags(&v) |= (uint8_t)(DIR_DIRTY | (flags & DIR_GLOBAL));
 		return;
 	}
 	write_memory(md, cc, socket, line, t);
 }
 
-static struct entry make_room(struct model *md, struct core_cpu *cc, unsigned socket, bool filter, struct entry e, uint64_t t)
+static void make_room(struct model *md, struct core_cpu *cc, unsigned socket, bool filter, struct entry *e, uint64_t t)
 {
-	unsigned way = cache_victim(e.a, e.pos.set);
+	struct cache_arr *a = e->a;
+	unsigned char *set = e->pos.set;
+	unsigned way = cache_victim(a, set);
+	uint8_t *flags = &cache_flags(a, set)[way], *sharers = &set[a->off_sharers + way];
 
-	if (likely(cache_tags(e.pos.set)[way] != TAG_NONE))
-		evict(md, cc, socket, filter, &e, way, t);
-	cache_tags(e.pos.set)[way] = e.pos.tag;
-	cache_flags(e.a, e.pos.set)[way] = 0;
-	if (e.a->off_sharers)
-		e.pos.set[e.a->off_sharers + way] = 0;
-	cache_inserted(e.a, e.pos.set, way);
-	e.way = (int)way;
-	return e;
+	/* A clean line that no core has leaves nothing to do. */
+	if ((*flags & DIR_DIRTY) || *sharers)
+		evict(md, cc, socket, filter, e, way, t);
+	cache_tags(set)[way] = e->pos.tag;
+	*flags = 0;
+	*sharers = 0;
+	cache_inserted(a, set, way);
+	e->way = (int)way;
 }
 
 /* ---- other sockets ---- */
@@ -231,13 +233,12 @@ static bool ask_sockets(struct model *md, struct core_cpu *cc, unsigned socket, 
 /* ---- a request inside its socket ---- */
 
 /* The line is nowhere in the socket. */
-static uint64_t miss(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, enum mem_op op,
-		     struct entry dir, uint8_t *ret_state)
+static ATTR_ALWAYS_INLINE uint64_t miss(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line,
+					uint64_t t, enum mem_op op, struct entry *dir, uint8_t *ret_state)
 {
 	struct core_shared *sh = &md->core;
 	struct outcome out = { .ready = t };
 	uint8_t *ever = &sh->ever[line >> 10];
-	struct entry e;
 
 	if (op != MEM_PREFETCH)
 		cc->stats.llc_misses++;
@@ -246,22 +247,22 @@ static uint64_t miss(struct model *md, struct core_cpu *cc, struct core_phys *co
 	*ever |= (uint8_t)(1U << core->socket);
 	if (!out.data && op != MEM_STORE_FULL)
 		out.ready = read_memory(md, cc, core->socket, line, t, out.ready);
-	e = make_room(md, cc, core->socket, !sh->inclusive, dir, t);
-	entry_set_sharers(&e, 1ULL << core->index);
+	make_room(md, cc, core->socket, !sh->inclusive, dir, t);
+	entry_set_sharers(dir, 1ULL << core->index);
 	if (!out.shared)
-		entry_set_flags(&e, DIR_OWNED | DIR_GLOBAL);
+		entry_set_flags(dir, DIR_OWNED | DIR_GLOBAL);
 	*ret_state = (uint8_t)(out.shared ? 0 : LINE_W);
 	return out.ready;
 }
 
 /* A store: every other copy goes. `l`: the last level's entry where it is not the directory's. */
 static uint64_t take(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, enum mem_op op,
-		     struct entry dir, struct entry l, uint8_t *ret_state)
+		     struct entry *dir, struct entry *l, uint8_t *ret_state)
 {
 	struct core_shared *sh = &md->core;
-	uint64_t self = 1ULL << core->index, others = entry_sharers(&dir) & ~self;
-	struct outcome out = { .ready = t, .data = l.way >= 0 };
-	uint8_t flags = dir.way >= 0 ? *entry_flags(&dir) : *entry_flags(&l);
+	uint64_t self = 1ULL << core->index, others = entry_sharers(dir) & ~self;
+	struct outcome out = { .ready = t, .data = l->way >= 0 };
+	uint8_t flags = dir->way >= 0 ? *entry_flags(dir) : *entry_flags(l);
 	unsigned p;
 
 	if (others) {
@@ -283,16 +284,16 @@ static uint64_t take(struct model *md, struct core_cpu *cc, struct core_phys *co
 		} else {
 			cc->stats.llc_hits++;
 		}
-		if (l.way >= 0)
-			cache_drop_way(l.a, l.pos.set, (unsigned)l.way);
+		if (l->way >= 0)
+			cache_drop_way(l->a, l->pos.set, (unsigned)l->way);
 		flags &= (uint8_t)~DIR_DIRTY; /* the newest copy is the writer's */
-		if (dir.way < 0)
-			dir = make_room(md, cc, core->socket, true, dir, t);
+		if (dir->way < 0)
+			make_room(md, cc, core->socket, true, dir, t);
 	} else {
 		cc->stats.llc_hits++;
 	}
-	entry_set_sharers(&dir, self);
-	entry_set_flags(&dir, flags | DIR_OWNED | DIR_GLOBAL);
+	entry_set_sharers(dir, self);
+	entry_set_flags(dir, flags | DIR_OWNED | DIR_GLOBAL);
 	*ret_state = LINE_W;
 	return out.ready;
 }
@@ -308,10 +309,8 @@ static unsigned share_owner(struct model *md, struct core_cpu *cc, struct core_p
 		cc->stats.c2c_transfers++;
 	if (p & PROBE_DIRTY) {
 		if (l->way < 0)
-			*l = make_room(md, cc, core->socket, false, *l, t);
+			make_room(md, cc, core->socket, false, l, t);
 		*entry_flags(l) |= (uint8_t)(DIR_DIRTY | (*entry_flags(dir) & DIR_GLOBAL));
-		if (sh->inclusive)
-			*dir = *l;
 	}
 	*entry_flags(dir) &= (uint8_t)~DIR_OWNED;
 	return p;
@@ -319,18 +318,18 @@ static unsigned share_owner(struct model *md, struct core_cpu *cc, struct core_p
 
 /* A load of a line that the socket has, or whose directory entry says so. */
 static uint64_t share(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t t, enum mem_op op,
-		      struct entry dir, struct entry l, uint8_t *ret_state)
+		      struct entry *dir, struct entry *l, uint8_t *ret_state)
 {
 	struct core_shared *sh = &md->core;
-	uint64_t self = 1ULL << core->index, others = entry_sharers(&dir) & ~self, ready = t;
-	uint8_t flags = dir.way >= 0 ? *entry_flags(&dir) : *entry_flags(&l), state = 0;
-	bool data = l.way >= 0;
+	uint64_t self = 1ULL << core->index, others = entry_sharers(dir) & ~self, ready = t;
+	uint8_t flags = dir->way >= 0 ? *entry_flags(dir) : *entry_flags(l), state = 0;
+	bool data = l->way >= 0;
 
 	if (others) {
 		if (op == MEM_PREFETCH && (flags & DIR_OWNED))
 			return LLC_REFUSED;
 		if (flags & DIR_OWNED) {
-			unsigned p = share_owner(md, cc, core, line, others, &dir, &l, t);
+			unsigned p = share_owner(md, cc, core, line, others, dir, l, t);
 
 			ready += md->desc.c2c_latency_ps;
 			data |= p != 0;
@@ -351,21 +350,21 @@ static uint64_t share(struct model *md, struct core_cpu *cc, struct core_phys *c
 	}
 	if (!data)
 		ready = read_memory(md, cc, core->socket, line, t, ready);
-	flags = (flags & DIR_GLOBAL) | (sh->inclusive ? *entry_flags(&dir) & DIR_DIRTY : 0);
+	flags = (flags & DIR_GLOBAL) | (sh->inclusive ? *entry_flags(dir) & DIR_DIRTY : 0);
 	if (!others && (flags & DIR_GLOBAL)) {
 		flags |= DIR_OWNED;
 		state = LINE_W;
 	}
-	if (sh->exclusive && !others && l.way >= 0) {
+	if (sh->exclusive && !others && l->way >= 0) {
 		/* A dirty line is in no other socket, so the core may own it. */
-		if (*entry_flags(&l) & DIR_DIRTY)
+		if (*entry_flags(l) & DIR_DIRTY)
 			state |= LINE_D;
-		cache_drop_way(l.a, l.pos.set, (unsigned)l.way);
+		cache_drop_way(l->a, l->pos.set, (unsigned)l->way);
 	}
-	if (dir.way < 0) /* last: it may move entries of the last level */
-		dir = make_room(md, cc, core->socket, true, dir, t);
-	entry_set_flags(&dir, flags);
-	entry_set_sharers(&dir, others | self);
+	if (dir->way < 0) /* last: it may move entries of the last level */
+		make_room(md, cc, core->socket, true, dir, t);
+	entry_set_flags(dir, flags);
+	entry_set_sharers(dir, others | self);
 	*ret_state = state;
 	return ready;
 }
@@ -430,14 +429,14 @@ uint64_t llc_access(struct core_cpu *cc, uint64_t line, uint64_t t, enum mem_op 
 		dir = entry_find(&so->filter, line);
 	}
 	if (l.way < 0 && dir.way < 0)
-		return miss(md, cc, core, line, t, op, dir, ret_state);
+		return miss(md, cc, core, line, t, op, &dir, ret_state);
 	if (l.way >= 0)
 		cache_touch(l.a, l.pos.set, (unsigned)l.way);
 	if (!sh->inclusive && dir.way >= 0)
 		cache_touch(dir.a, dir.pos.set, (unsigned)dir.way);
 	if (mem_op_writes(op))
-		return take(md, cc, core, line, t, op, dir, l, ret_state);
-	return share(md, cc, core, line, t, op, dir, l, ret_state);
+		return take(md, cc, core, line, t, op, &dir, sh->inclusive ? &dir : &l, ret_state);
+	return share(md, cc, core, line, t, op, &dir, sh->inclusive ? &dir : &l, ret_state);
 }
 
 void llc_put(struct core_cpu *cc, uint64_t line, uint64_t t, bool dirty)
@@ -458,17 +457,17 @@ void llc_put(struct core_cpu *cc, uint64_t line, uint64_t t, bool dirty)
 	}
 	dir = entry_find(&so->filter, line);
 	ASSERT_DEBUG(dir.way >= 0);
-	if (dir.way >= 0) {
+	if (likely(dir.way >= 0)) {
 		global = *entry_flags(&dir) & DIR_GLOBAL;
 		mask = entry_sharers(&dir);
-		if (!cache_core_has(core, line))
+		if (!cache_l1_has(core, line))
 			mask &= ~(1ULL << core->index);
 		entry_set_sharers(&dir, mask);
 		if (!mask)
 			cache_drop_way(dir.a, dir.pos.set, (unsigned)dir.way);
 	}
 	if (l.way < 0)
-		l = make_room(md, cc, core->socket, false, l, t);
+		make_room(md, cc, core->socket, false, &l, t);
 	*entry_flags(&l) |= (uint8_t)(global | (dirty ? DIR_DIRTY : 0));
 }
 

@@ -276,10 +276,9 @@ static ATTR_ALWAYS_INLINE enum tlb_answer find_in_tlb(struct model *md, struct c
 {
 	struct core_tlb *tlb = &cc->phys->tlb;
 	uint64_t need = access_need(w->flags), *v;
+	enum tlb_size sizes = likely(cc->sizes_seen == 1U << TLB_4K) ? TLB_2M : NR_TLB_SIZES;
 
-	for (enum tlb_size s = TLB_4K; s < NR_TLB_SIZES; s++) {
-		if (!(cc->sizes_seen & 1U << s))
-			continue;
+	for (enum tlb_size s = TLB_4K; s < sizes; s++) {
 		v = tlb_find(&tlb->l1[s], w->va >> tlb_shift(s), cc->tag);
 		if (!v)
 			continue;
@@ -288,9 +287,7 @@ static ATTR_ALWAYS_INLINE enum tlb_answer find_in_tlb(struct model *md, struct c
 		use_page(cc, w->va, s, *v);
 		return TLB_HIT;
 	}
-	for (enum tlb_size s = TLB_4K; s < NR_TLB_SIZES; s++) {
-		if (!(cc->sizes_seen & 1U << s))
-			continue;
+	for (enum tlb_size s = TLB_4K; s < sizes; s++) {
 		v = find_l2(tlb, w->va, s, cc->tag);
 		if (!v)
 			continue;
