@@ -188,19 +188,25 @@ static int open_source(const struct lab_options *o, size_t rows, struct trace_so
 	return -EINVAL;
 }
 
+/* first over this row's, of a time metric. */
+static void add_ratio(const struct lab_row *first, struct lab_row *row, const char *of, const char *name, const char *help)
+{
+	uint64_t a = metrics_u64(&first->metrics, of), b = metrics_u64(&row->metrics, of);
+
+	if (a && b && first->finished && row->finished)
+		metrics_add(&row->metrics, name, (uint64_t)((unsigned __int128)a * 10000 / b), 4, "ratio", help);
+}
+
 /* Metrics that compare rows, and the first row's error. */
 static int conclude(struct lab_result *res, char *err, size_t errlen)
 {
-	uint64_t first = metrics_u64(&res->rows[0].metrics, "time_ns");
 	int rc = 0;
 
 	for (size_t i = 0; i < res->nr_rows; i++) {
 		struct lab_row *row = &res->rows[i];
-		uint64_t t = metrics_u64(&row->metrics, "time_ns");
 
-		if (first && t && res->rows[0].finished && row->finished)
-			metrics_add(&row->metrics, "time_ratio", (uint64_t)((unsigned __int128)first * 10000 / t), 4, "ratio",
-				    "the first row's time over this one's: above 1 is faster");
+		add_ratio(&res->rows[0], row, "time_ns", "time_ratio", "the first row's time over this one's: above 1 is faster");
+		add_ratio(&res->rows[0], row, "cpu_time_ns", "cpu_time_ratio", "the same of the time on CPUs, without think time");
 		if (row->error && !rc) {
 			rc = row->error;
 			snprintf(err, errlen, "row %zu: %s", i + 1, row->err[0] ? row->err : strerror(-rc));

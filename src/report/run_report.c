@@ -20,6 +20,7 @@ static const struct column columns[] = {
 	{ "time", "time_ns", STYLE_NS, true, NULL },
 	{ "ratio", "time_ratio", STYLE_RATIO, false, NULL },
 	{ "CPU time", "cpu_time_ns", STYLE_NS, false, NULL },
+	{ "ratio", "cpu_time_ratio", STYLE_RATIO, false, NULL },
 	{ "in kernel", "kernel_ns", STYLE_NS, false, NULL },
 	{ "in faults", "fault_time_ns", STYLE_NS, false, NULL },
 	{ "faults", "pgfault", STYLE_COUNT, true, NULL },
