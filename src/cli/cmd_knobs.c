@@ -38,6 +38,43 @@ static void print_knob(FILE *f, const struct knob *k)
 	fprintf(f, "; default %s\n    from: %s\n", def, k->origin);
 }
 
+/* scdoc takes underscores for underlining. */
+static void put_scdoc(FILE *f, const char *text)
+{
+	for (; *text; text++)
+		fprintf(f, "%s%c", *text == '_' ? "\\" : "", *text);
+}
+
+/* The man page's section on settings is made from the same table. */
+static void print_scdoc(FILE *f)
+{
+	char def[64];
+
+	for (size_t i = 0; i < knob_count; i++) {
+		const struct knob *k = &knob_table[i];
+		const char *sep = "";
+
+		value_text(k, k->def, def, sizeof(def));
+		fputs("*", f);
+		put_scdoc(f, k->name);
+		fputs("* = ", f);
+		if (k->type == KNOB_INT)
+			fprintf(f, "%" PRIu64 "..%" PRIu64 "%s%s", k->min, k->max, *k->unit ? " " : "", k->unit);
+		else if (k->type == KNOB_BOOL)
+			fputs("0|1", f);
+		else
+			for (size_t v = 0; k->choices[v]; v++, sep = "|") {
+				fputs(sep, f);
+				put_scdoc(f, k->choices[v]);
+			}
+		fprintf(f, "\n\t%s. Default: ", k->help);
+		put_scdoc(f, def);
+		fprintf(f, ". From: ");
+		put_scdoc(f, k->origin);
+		fputs(".\n\n", f);
+	}
+}
+
 static json_t *knob_json(const struct knob *k)
 {
 	static const char *const types[] = { [KNOB_BOOL] = "bool", [KNOB_ENUM] = "enum", [KNOB_INT] = "int" };
@@ -69,9 +106,11 @@ static int run(int argc, char **argv)
 	char **rest;
 	size_t shown = 0;
 	json_t *root, *list;
+	bool scdoc = false;
 	int code;
 	const struct opt opts[] = {
 		{ "json", 'j', OPT_TEXT, &json, 0, 0, "FILE", "write them as JSON too; - is standard output" },
+		{ "scdoc", 0, OPT_FLAG, &scdoc, 0, 0, NULL, "print them as the man page's source has them" },
 		{ 0 },
 	};
 
@@ -80,6 +119,10 @@ static int run(int argc, char **argv)
 		return code;
 	if (args.nr > 1)
 		return usage_error("knobs", "one name at a time");
+	if (scdoc) {
+		print_scdoc(stdout);
+		return EXIT_DONE;
+	}
 	filter = args.nr ? args.v[0] : "";
 	code = json_begin(&out, json);
 	if (code >= 0)
