@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 		if (!strcmp(name, commands[i]->name)) {
 			int rc = commands[i]->run(argc - 1, argv + 1);
 
-			if (rc == EXIT_DONE && fflush(stdout))
+			if (rc == EXIT_DONE && (fflush(stdout) || ferror(stdout))) /* an earlier flush may have failed */
 				return failure("standard output cannot be written");
 			return rc;
 		}
