@@ -1,0 +1,95 @@
+/*
+ * The standard memory-management workloads, on any machine: vm-scalability's usemem cases and will-it-scale's memory tests, with
+ * the published programs' parameters and metrics. They use the machine contract and the engine's calls only, so the same code runs
+ * on the model and on the host.
+ *
+ * All begin alike: a parent sets up, forks its tasks, waits until all are ready and lets them go at once. On the model the order of
+ * everything is a function of options and seed. Nothing here is global: several runs may go on at once, each on its own engine.
+ */
+#ifndef QUIRE_WORKLOAD_WORKLOAD_H
+#define QUIRE_WORKLOAD_WORKLOAD_H
+
+#include "mm/system.h"
+
+enum workload_placement {
+	PLACEMENT_DEFAULT, /* spread while there is a CPU a task, none beyond */
+	PLACEMENT_NONE,    /* the scheduler's choice */
+	PLACEMENT_SPREAD,  /* a CPU a task, node after node in turn: what load balancing comes to when all keep running */
+	PLACEMENT_COMPACT, /* a CPU a task, one node's CPUs before the next's */
+};
+
+struct workload_kind; /* private to src/workload */
+
+struct workload {
+	const char *name;
+	const char *origin; /* the published program and its call */
+	const char *help;   /* one line */
+	const char *metric, *unit; /* of result.total */
+	uint64_t size;      /* default in bytes: of all tasks together, or of each where per_task is set */
+	bool per_task;
+	bool threads;       /* tasks are threads of one process, else processes */
+	const struct workload_kind *kind;
+};
+
+extern const struct workload workload_table[];
+extern const size_t workload_count;
+
+const struct workload *workload_find(const char *name);
+
+struct workload_options {
+	unsigned tasks;       /* 0: as many as the machine has CPUs */
+	uint64_t size;        /* bytes, all tasks together (copy-on-write cases: the parent's included); 0: the workload's default */
+	uint64_t step;        /* usemem: bytes from access to access; a multiple of 8; 0: 8 */
+	uint64_t think_ns;    /* usemem: busy on each page that is entered */
+	unsigned passes;      /* usemem: times over the memory; 0: once */
+	uint64_t limit_ns;    /* the machine's time from the go on; 0: usemem none, will-it-scale 50 ms on the model, 5 s on the host */
+	uint64_t ops;         /* limit of each task in will-it-scale's operations, or usemem's accesses; 0: none */
+	uint64_t seed;
+	enum workload_placement placement;
+	bool check;           /* store values that can be told apart, verify them at the end */
+	bool phases;          /* time first passes over 4 KiB pages on the host too, where reading the clock is felt */
+	void (*progress)(void *arg, uint64_t refs_done); /* may be NULL; from any task */
+	void *progress_arg;
+	const volatile bool *stop; /* may be NULL; set asynchronously to end early */
+};
+
+/* First touches of fresh memory by sequential walks: the access that faulted, and those over the rest of that page. */
+struct workload_phase {
+	uint64_t count;    /* pages */
+	uint64_t fault_ns; /* the accesses that faulted, all together */
+	uint64_t pass_ns;  /* the rest of each page, where it took no further fault */
+};
+
+struct workload_task_result {
+	uint64_t value; /* in the workload's unit */
+	uint64_t ops, bytes, ns; /* what it is made of */
+};
+
+struct workload_result {
+	uint64_t total, min, median, max; /* the workload's metric: sum over tasks, and a task's */
+	uint64_t total_from_go;           /* usemem: the sum if the clock ran from the go on, without set-up */
+	struct workload_task_result *task; /* [tasks] */
+	unsigned tasks, processes;        /* that ran; the parent is a process too */
+	uint64_t task_bytes;              /* memory of a task */
+	uint64_t refs, loads, stores, ops, bytes;
+	uint64_t elapsed_ns;              /* whole; setup_ns: until the go */
+	uint64_t setup_ns, work_ns;       /* work_ns: from the go until the last task had done its work */
+	uint64_t free_ns;                 /* usemem: giving the memory back, all tasks together */
+	uint64_t cpu_ns;                  /* of all tasks */
+	uint64_t task_user_ns, task_kernel_ns; /* of the tasks but the parent, from the go on; kernel: faults and system calls */
+	struct workload_phase phase_4k, phase_2m;
+	uint64_t checked, wrong;          /* pages whose contents were compared, and those that were not as they must be */
+	uint64_t rss_peak_bytes, anon_peak_bytes, anon_huge_peak_bytes, memory_peak_bytes, pgtables_peak_bytes; /* as in replay_result */
+	bool stopped, out_of_memory;
+};
+
+/*
+ * Run it. 0, or negative errno with one line in err: -EINVAL for options that make no sense, -EDEADLK, -EFAULT (a bug of ours), -ENOMEM
+ * of this computer, -EBADMSG when check found wrong contents. Memory of the modelled machine running out is no error:
+ * ret->out_of_memory. *ret is valid in any case and to be freed by workload_result_done.
+ */
+int workload_run(struct quire *q, const struct workload *w, const struct workload_options *o, struct workload_result *ret, char *err,
+		 size_t errlen);
+void workload_result_done(struct workload_result *r);
+
+#endif
