@@ -20,7 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define RING_BYTES_DEFAULT (4ULL << 20)
+/* Half of a common L2 cache: a thread that walks through 4 MiB of ring takes twice as long. */
+#define RING_BYTES_DEFAULT (1ULL << 20)
+#define RING_CHUNKS 8
 #define RING_BYTES_MIN (64ULL << 10)
 #define RING_BYTES_MAX (256ULL << 20)
 #define PLUGIN_NAME "libquire-record.so"
@@ -208,7 +210,7 @@ int session_create(struct session *s, const struct record_options *o, const char
 	sh->version = RING_VERSION;
 	sh->nr_rings = RING_MAX;
 	sh->ring_words = bytes / 8;
-	sh->chunk_words = MIN(sh->ring_words / 16, 65536UL);
+	sh->chunk_words = MIN(sh->ring_words / RING_CHUNKS, 65536UL);
 	sh->first = first;
 	sh->stride = stride;
 	sh->bytes = total;

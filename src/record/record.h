@@ -13,7 +13,7 @@ struct record_options {
 	char *const *argv;       /* NULL-terminated; argv[0] is looked up in PATH */
 	const char *plugin;      /* NULL: found beside the quire binary, in the build tree, or where it is installed */
 	const char *qemu;        /* NULL: qemu-x86_64 in PATH */
-	uint64_t ring_bytes;     /* a thread; 0: 4 MiB */
+	uint64_t ring_bytes;     /* a thread; 0: 1 MiB, which stays in the cache */
 	uint64_t max_bytes;      /* stop the program beyond this much output (0: as much as leaves 5 % of the disk free) */
 	uint64_t (*output_bytes)(void *arg); /* how much output there is; NULL: 8 bytes a word */
 	void *output_arg;
