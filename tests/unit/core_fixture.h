@@ -18,7 +18,7 @@
 struct fixture {
 	struct model *md;
 	uint64_t next_table; /* pfn */
-	uint64_t catch_ups;
+	uint64_t catch_ups, catch_up_times; /* how often, and a digest of when */
 	/* the fault hook's: map faulting pages one to one from here on */
 	uint64_t next_frame;
 	unsigned faults, last_err;
@@ -45,6 +45,7 @@ void sched_done(struct model *md)
 void sched_catch_up(struct cpu *c)
 {
 	fix_current->catch_ups++;
+	fix_current->catch_up_times = fix_current->catch_up_times * 31 + c->now_ps;
 	c->run_until_ps = c->now_ps + 1000000;
 }
 

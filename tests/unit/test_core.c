@@ -136,6 +136,39 @@ static void test_overlap(void **state)
 	assert_true(t >= 20 * 100 * 200 && t < 20 * 100 * 200 + 2 * miss);
 }
 
+/* A short miss after a long one: waiting for all is waiting for the long one. */
+static void test_long_before_short(void **state)
+{
+	struct machine_desc d = fix_desc();
+	struct fixture f;
+	uint64_t start;
+
+	(void)state;
+	create(&f, &d);
+	for (unsigned i = 0; i < 5; i++) /* five lines of one L1 set of four ways: the first is in L2 only */
+		assert_int_equal(core_access(fix_cpu(&f, 0), VA + i * 1024, 8, U), 0);
+	core_drain(fix_cpu(&f, 0));
+	start = fix_cpu(&f, 0)->now_ps;
+	assert_int_equal(core_access(fix_cpu(&f, 0), VA + (1 << 20), 8, U), 0);
+	assert_int_equal(core_access(fix_cpu(&f, 0), VA, 8, U), 0);
+	core_drain(fix_cpu(&f, 0));
+	assert_int_equal(fix_cpu(&f, 0)->now_ps - start, 200 + 80000);
+	fix_destroy(&f);
+	/* of two line buffers the short one is free first */
+	d.mshrs = 2;
+	create(&f, &d);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(core_access(fix_cpu(&f, 0), VA + i * 1024, 8, U), 0);
+	core_drain(fix_cpu(&f, 0));
+	start = fix_cpu(&f, 0)->now_ps;
+	assert_int_equal(core_access(fix_cpu(&f, 0), VA + (1 << 20), 8, U), 0);
+	assert_int_equal(core_access(fix_cpu(&f, 0), VA, 8, U), 0);
+	assert_int_equal(core_access(fix_cpu(&f, 0), VA + (1 << 20) + 8192, 8, U), 0);
+	core_drain(fix_cpu(&f, 0));
+	assert_true(fix_cpu(&f, 0)->now_ps - start < 120000);
+	fix_destroy(&f);
+}
+
 static void test_store_buffer(void **state)
 {
 	struct machine_desc d = fix_desc();
@@ -282,6 +315,7 @@ static void check_run_equality(const struct machine_desc *d)
 							 runs[i].insns, &done), 0);
 		assert_same(&a, &b);
 		assert_int_equal(a.catch_ups, b.catch_ups);
+		assert_int_equal(a.catch_up_times, b.catch_up_times);
 	}
 	assert_true(a.catch_ups > 10);
 	fix_destroy(&b);
@@ -379,6 +413,7 @@ static void test_replay_equality(void **state)
 		for (unsigned i = 1; i < 4; i++) {
 			assert_same(&f[0], &f[i]);
 			assert_int_equal(f[0].catch_ups, f[i].catch_ups);
+			assert_int_equal(f[0].catch_up_times, f[i].catch_up_times);
 		}
 		assert_true(f[0].catch_ups > 10);
 		for (unsigned i = 0; i < 4; i++) {
@@ -459,11 +494,14 @@ static void test_content_tags(void **state)
 	assert_int_equal(tags[p], 0);
 	assert_int_equal(core_access(c, VA + 100, 4, UW), 0); /* the line is still in L1, but its mark is gone */
 	assert_int_equal(tags[p], ~0ULL);
+	assert_int_equal(core_clear_page(c, pfn(p)), 0);
+	assert_int_equal(core_access(c, VA + 100, 4, UW), 0);
+	assert_int_equal(tags[p], ~0ULL);
 	/* cleared by another CPU */
 	assert_int_equal(core_clear_page(fix_cpu(&f, 1), pfn(p)), 0);
 	assert_int_equal(core_access(c, VA + 100, 4, UW), 0);
 	assert_int_equal(tags[p], ~0ULL);
-	assert_int_equal(fix_stat(&f, "bytes_cleared"), 2 * PAGE_SIZE);
+	assert_int_equal(fix_stat(&f, "bytes_cleared"), 3 * PAGE_SIZE);
 	assert_int_equal(fix_stat(&f, "bytes_copied"), PAGE_SIZE);
 	fix_destroy(&f);
 }
@@ -598,6 +636,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_clock),		cmocka_unit_test(test_overlap),
+		cmocka_unit_test(test_long_before_short),
 		cmocka_unit_test(test_store_buffer),	cmocka_unit_test(test_bandwidth),
 		cmocka_unit_test(test_queueing),	cmocka_unit_test(test_prefetch),
 		cmocka_unit_test(test_run_equality),	cmocka_unit_test(test_replay_equality),
