@@ -1,0 +1,116 @@
+/*
+ * What the files of the standard workloads share.
+ *
+ *   workload.c   parent and tasks: set-up, barrier, results       usemem.c   vm-scalability's access loops
+ *   work_table.c the workloads                                    wis.c      will-it-scale's loops
+ *   work_step.c  what all loops do: accesses, system calls, giving way, limits, contents
+ *
+ * Shared between tasks, which are threads on the host: `ready`, `left`, `go`, `error`, `oom` and `refs` (atomic); peaks and the
+ * progress report under `lock`, inside which the machine is not called. All else belongs to one task.
+ */
+#ifndef QUIRE_WORKLOAD_WORK_INT_H
+#define QUIRE_WORKLOAD_WORK_INT_H
+
+#include "base/rng.h"
+#include "mm/tlb.h"
+#include "mm/uapi.h"
+#include "workload/workload.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+struct work_task;
+
+/* What makes a workload. */
+struct workload_kind {
+	bool (*run)(struct work_task *k); /* false: an error or an early end was noted */
+	bool usemem;
+	bool prealloc; /* usemem: the parent maps and populates what all tasks then work on */
+	bool random, readonly; /* usemem */
+	bool file, shared;     /* will-it-scale's page faults: on a file; mapped shared */
+};
+
+struct work {
+	struct quire *q;
+	struct machine *m;
+	const struct workload *w;
+	const struct workload_kind *kind;
+	const struct workload_options *o;
+	struct workload_result *res;
+	bool model;             /* virtual time: reading the clock costs nothing */
+	unsigned nr;            /* tasks asked for */
+	uint64_t task_bytes, step, passes, limit_ns, warmup_ns;
+	struct work_task *t;    /* [nr] */
+	struct task parent;
+	struct mm *parent_mm;
+	struct mm *group_mm;    /* of threads; a reference of ours while they are started */
+	vaddr_t area;           /* prealloc: where it is, in all address spaces */
+	unsigned expected, ready, left;
+	bool go, oom, stopping;
+	int error;
+	uint64_t start_ns, go_ns, end_ns, done_ns;
+	uint64_t fault_go_ns;   /* in faults until the go */
+	uint64_t parent_checked, parent_wrong;
+	uint64_t refs;
+	pthread_mutex_t lock;
+	char *err;
+	size_t errlen;
+};
+
+struct work_task {
+	struct task task;
+	struct work *w;
+	struct cpu *c;      /* where it runs now */
+	unsigned nr;
+	struct mm *mm;      /* NULL once it has been left */
+	struct cpumask cpu; /* placement */
+	struct rng rng;
+	bool started;
+	uint64_t loads, stores, ops, bytes, reported;
+	uint64_t go_ns, done_ns; /* done: its work, before memory is given back */
+	uint64_t value, value_from_go, value_ns;
+	uint64_t sys_ns, free_ns;
+	uint64_t warm_ns, warm_ops; /* will-it-scale: when counting began; 0: not yet */
+	uint64_t checked, wrong;
+	struct workload_phase phase_4k, phase_2m;
+} __attribute__((aligned(64)));
+
+/* ---- work_step.c ---- */
+
+/* An access or a call failed: note why. Always false. */
+bool work_failed(struct work_task *k, int rc);
+/*
+ * At a user boundary, between two steps: give way, report, account. false: stop here (interrupted, or another task failed).
+ */
+bool work_point(struct work_task *k);
+static inline uint64_t work_now(const struct work_task *k)
+{
+	return machine_now_ns(k->c);
+}
+
+/* n accesses of `size` bytes, insns instructions each. */
+bool work_run(struct work_task *k, vaddr_t va, uint64_t stride, uint64_t n, unsigned size, bool write, unsigned insns);
+/* Scripted contents of the page at va. */
+bool work_store(struct work_task *k, vaddr_t va, uint64_t value, unsigned insns);
+bool work_load(struct work_task *k, vaddr_t va, uint64_t *ret, unsigned insns);
+/* Compare the page at va with what it must hold (or, with or_zero, 0). */
+bool work_verify(struct work_task *k, vaddr_t va, uint64_t value, bool or_zero);
+
+/* System calls: time counted, errors not yet noted. */
+int64_t work_mmap(struct work_task *k, uint64_t len, unsigned flags, struct mfile *file);
+int64_t work_munmap(struct work_task *k, vaddr_t va, uint64_t len);
+int64_t work_madvise(struct work_task *k, vaddr_t va, uint64_t len, int advice);
+int work_file_create(struct work_task *k, uint64_t size, struct mfile **ret);
+void work_file_put(struct work_task *k, struct mfile *f);
+
+/* Peaks of memory, over all address spaces of the run. */
+void work_account(struct work *w);
+
+/* ---- the loops ---- */
+bool usemem_run(struct work_task *k);
+bool wis_page_fault(struct work_task *k);
+bool wis_mmap(struct work_task *k);
+bool wis_malloc(struct work_task *k);
+bool wis_tlb_flush2(struct work_task *k);
+
+#endif

@@ -1,0 +1,79 @@
+/*
+ * The standard workloads. Parameters are the published programs'; default sizes are scaled so that a run on the model takes seconds
+ * (design rule 11), --size sets them.
+ */
+#include "workload/work_int.h"
+
+#include <string.h>
+
+#define KB_PER_S "throughput", "KB/s"
+#define OPS_PER_S "operations", "ops/s"
+#define GIB (1ULL << 30)
+#define MIB (1ULL << 20)
+
+static const struct workload_kind write_seq = { .run = usemem_run, .usemem = true };
+static const struct workload_kind write_rand = { .run = usemem_run, .usemem = true, .random = true };
+static const struct workload_kind read_seq = { .run = usemem_run, .usemem = true, .readonly = true };
+static const struct workload_kind read_rand = { .run = usemem_run, .usemem = true, .readonly = true, .random = true };
+static const struct workload_kind cow_seq = { .run = usemem_run, .usemem = true, .prealloc = true };
+static const struct workload_kind cow_rand = { .run = usemem_run, .usemem = true, .prealloc = true, .random = true };
+static const struct workload_kind page_fault1 = { .run = wis_page_fault };
+static const struct workload_kind page_fault2 = { .run = wis_page_fault, .file = true };
+static const struct workload_kind page_fault3 = { .run = wis_page_fault, .file = true, .shared = true };
+static const struct workload_kind malloc1 = { .run = wis_malloc };
+static const struct workload_kind mmap1 = { .run = wis_mmap };
+static const struct workload_kind tlb_flush2 = { .run = wis_tlb_flush2 };
+
+#define USEMEM(name, call, help, size, threads, kind)                                                                          \
+	{ name, "vm-scalability: usemem " call, help, KB_PER_S, size, false, threads, &(kind) }
+#define WIS(name, help, size, threads, kind)                                                                                   \
+	{ name, threads ? "will-it-scale: " #kind "_threads" : "will-it-scale: " #kind "_processes", help, OPS_PER_S, size, true,    \
+	  threads, &(kind) }
+
+const struct workload workload_table[] = {
+	USEMEM("anon-cow-seq", "-n TASKS --prealloc --prefault SIZE/(TASKS+1)",
+	       "a parent populates memory, each of its children writes all of it in order: a copy a page and child", GIB, false, cow_seq),
+	USEMEM("anon-cow-rand", "-n TASKS --prealloc --prefault --random SIZE/(TASKS+1)",
+	       "as anon-cow-seq, words in random order with repetition", GIB / 4, false, cow_rand),
+	USEMEM("anon-w-seq", "-n TASKS SIZE/TASKS", "processes write fresh memory in order", GIB, false, write_seq),
+	USEMEM("anon-w-rand", "-n TASKS --random SIZE/TASKS", "processes write fresh memory, words in random order with repetition",
+	       GIB / 4, false, write_rand),
+	USEMEM("anon-r-seq", "-n TASKS --readonly SIZE/TASKS", "processes read memory that nobody wrote, in order: the zero page", GIB, false,
+	       read_seq),
+	USEMEM("anon-r-rand", "-n TASKS --readonly --random SIZE/TASKS",
+	       "processes read memory that nobody wrote, words in random order with repetition", GIB / 4, false, read_rand),
+	USEMEM("anon-cow-seq-mt", "-t TASKS --prealloc --prefault SIZE/2",
+	       "a parent populates memory, the threads of one child each write all of it in order", GIB / 8, true, cow_seq),
+	USEMEM("anon-cow-rand-mt", "-t TASKS --prealloc --prefault --random SIZE/2",
+	       "as anon-cow-seq-mt, words in random order with repetition", GIB / 32, true, cow_rand),
+	USEMEM("anon-w-seq-mt", "-t TASKS SIZE/TASKS", "threads of one process each write fresh memory of their own in order", GIB, true,
+	       write_seq),
+	USEMEM("anon-w-rand-mt", "-t TASKS --random SIZE/TASKS", "as anon-w-seq-mt, words in random order with repetition", GIB / 4, true,
+	       write_rand),
+	USEMEM("anon-r-seq-mt", "-t TASKS --readonly SIZE/TASKS", "threads of one process each read memory that nobody wrote, in order", GIB,
+	       true, read_seq),
+	USEMEM("anon-r-rand-mt", "-t TASKS --readonly --random SIZE/TASKS", "as anon-r-seq-mt, words in random order with repetition",
+	       GIB / 4, true, read_rand),
+	WIS("page_fault1", "map 128 MiB of anonymous memory, store a byte to each page (an operation), unmap, again", 128 * MIB, false,
+	    page_fault1),
+	WIS("page_fault2", "as page_fault1, on a private map of a file: a copy of a cached page an operation", 128 * MIB, false, page_fault2),
+	WIS("page_fault3", "as page_fault1, on a shared map of a file", 128 * MIB, false, page_fault3),
+	WIS("malloc1", "malloc and free 128 MiB (an operation): a map, its header's fault, an unmap", 128 * MIB, false, malloc1),
+	WIS("mmap1", "map and unmap 128 MiB that nobody touches (an operation)", 128 * MIB, false, mmap1),
+	WIS("tlb_flush2", "in 1 MiB of anonymous memory: store to a page, MADV_DONTNEED it, read zero (an operation)", MIB, false, tlb_flush2),
+	WIS("page_fault1-mt", "page_fault1 by threads of one process", 128 * MIB, true, page_fault1),
+	WIS("page_fault2-mt", "page_fault2 by threads of one process, a file each", 128 * MIB, true, page_fault2),
+	WIS("page_fault3-mt", "page_fault3 by threads of one process, a file each", 128 * MIB, true, page_fault3),
+	WIS("malloc1-mt", "malloc1 by threads of one process", 128 * MIB, true, malloc1),
+	WIS("mmap1-mt", "mmap1 by threads of one process", 128 * MIB, true, mmap1),
+	WIS("tlb_flush2-mt", "tlb_flush2 by threads of one process: each operation is a shootdown to all others", MIB, true, tlb_flush2),
+};
+const size_t workload_count = ARRAY_SIZE(workload_table);
+
+const struct workload *workload_find(const char *name)
+{
+	for (size_t i = 0; i < workload_count; i++)
+		if (!strcmp(workload_table[i].name, name))
+			return &workload_table[i];
+	return NULL;
+}
