@@ -124,7 +124,7 @@ static int run(int argc, char **argv)
 		{ "machine", 'm', OPT_TEXT, &machine_name, 0, 0, "NAME|FILE", "the machine to model; default: this computer's kind" },
 		{ "repeats", 'r', OPT_COUNT, &repeats, 1, 64, "N", "how often each is measured; default 6" },
 		{ "size", 0, OPT_SIZE, &size, 4096, 1ULL << 40, "BYTES", "memory of the stream and the random loads; default 1G" },
-		{ "count", 0, OPT_COUNT, &count, 10, 1ULL << 40, "N", "loads replayed (peers: a tenth of them); default 100M" },
+		{ "count", 0, OPT_COUNT, &count, 10, 1ULL << 40, "N", "loads replayed (peers do a part of them); default 100M" },
 		{ "no-peers", 0, OPT_FLAG, &no_peers, 0, 0, NULL, "measure quire only" },
 		{ "json", 'j', OPT_TEXT, &json, 0, 0, "FILE", "write the result as JSON too; - is standard output" },
 		{ 0 },

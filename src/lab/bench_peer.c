@@ -174,7 +174,8 @@ double bench_median(double *v, size_t n, double *ret_low, double *ret_high)
 
 static void redis_describe(struct bench_redis *r)
 {
-	static const char *const args[] = { "redis-server", "--save", "", "--port", "0", "--appendonly", "no", "--unixsocket" };
+	static const char *const args[] = { "redis-server", "--save", "", "--port", "0", "--appendonly", "no",
+					   "--logfile", "/dev/null", "--unixsocket" };
 	size_t n = 0;
 
 	for (; n < sizeof(args) / sizeof(args[0]); n++)

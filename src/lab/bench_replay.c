@@ -16,8 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PEER_PART 10 /* a peer does this part of our loads: it is that much slower */
+/* A peer does a part of our loads, for it is that much slower, but enough to stand out from its start-up. */
+static const struct {
+	uint64_t part, least;
+} peer_loads[NR_PEERS] = { [PEER_CACHEGRIND] = { 10, 5000000 }, [PEER_LACKEY] = { 50, 1000000 } };
 #define MAX_REPEATS 64
+#define COUNT_ARG 24
 
 /* One thing to measure. */
 struct subject {
@@ -26,7 +30,7 @@ struct subject {
 	char *const *argv;  /* the peers' program; NULL: no peers */
 	char *const *base_argv; /* the same without its loads; NULL: nothing is taken off */
 	const char *client;
-	uint64_t peer_refs; /* 0: as cachegrind counts them */
+	char *count_arg;    /* the argument of argv that says how many loads; NULL: what cachegrind counts */
 };
 
 struct bench {
@@ -131,23 +135,30 @@ static int measure_ours(struct bench *b, const struct subject *s, uint64_t base_
 	return rc;
 }
 
-/* References a second of one run of a peer; base_ns is what it takes without loads. */
-static int measure_peer(struct bench *b, const struct subject *s, enum bench_peer p, uint64_t base_ns, uint64_t *refs, double *ret)
+/* References a second of one run of a peer; base_ns is what it takes without loads. *counted: cachegrind's, kept for lackey. */
+static int measure_peer(struct bench *b, const struct subject *s, enum bench_peer p, uint64_t base_ns, uint64_t *counted, double *ret)
 {
-	uint64_t ns, counted;
-	int rc = bench_run_peer(p, s->argv, s->client, &ns, &counted);
+	uint64_t ns, refs, n = MAX(b->o->count / peer_loads[p].part, peer_loads[p].least);
+	int rc;
 
+	if (s->count_arg)
+		snprintf(s->count_arg, COUNT_ARG, "%" PRIu64, n);
+	rc = bench_run_peer(p, s->argv, s->client, &ns, &refs);
 	if (stopped(b))
 		return -EINTR;
-	if (!rc && !*refs)
-		*refs = counted;
-	if (!rc && (!*refs || ns <= base_ns))
-		rc = -ERANGE;
+	if (refs)
+		*counted = refs;
+	if (!s->count_arg)
+		n = *counted;
+	if (!rc && (!n || ns <= base_ns)) {
+		snprintf(b->err, b->errlen, "%s: %s: too few loads to measure", s->name, bench_peer_names[p]);
+		return -ERANGE;
+	}
 	if (rc) {
 		snprintf(b->err, b->errlen, "%s: %s: %s", s->name, bench_peer_names[p], strerror(-rc));
 		return rc;
 	}
-	*ret = (double)*refs * 1e9 / (double)(ns - base_ns);
+	*ret = (double)n * 1e9 / (double)(ns - base_ns);
 	return 0;
 }
 
@@ -196,7 +207,7 @@ static int measure(struct bench *b, const struct subject *s)
 {
 	bool peers = s->argv && !b->o->no_peers && bench_have("valgrind");
 	double ours[MAX_REPEATS], theirs[NR_PEERS][MAX_REPEATS];
-	uint64_t base[NR_PEERS] = { 0 }, refs = s->peer_refs, own_base = 0, none;
+	uint64_t base[NR_PEERS] = { 0 }, counted = 0, own_base = 0, none;
 	size_t n = b->o->repeats;
 	int rc = 0;
 
@@ -210,7 +221,7 @@ static int measure(struct bench *b, const struct subject *s)
 		say(b, "%s: %zu of %zu", s->name, i + 1, n);
 		rc = measure_ours(b, s, own_base, &ours[i]);
 		for (unsigned p = 0; !rc && peers && p < NR_PEERS; p++)
-			rc = measure_peer(b, s, (enum bench_peer)p, base[p], &refs, &theirs[p][i]);
+			rc = measure_peer(b, s, (enum bench_peer)p, base[p], &counted, &theirs[p][i]);
 	}
 	if (rc)
 		return rc;
@@ -223,17 +234,16 @@ static int measure(struct bench *b, const struct subject *s)
 
 static int measure_generated(struct bench *b, const char *kind, const char *name)
 {
-	char size[24], count[24];
+	char size[COUNT_ARG], count[COUNT_ARG] = "";
 	char *argv[] = { (char *)(uintptr_t)b->o->self, (char *)(uintptr_t)"bench-load", (char *)(uintptr_t)kind, size, count, NULL };
 	char *base[] = { argv[0], argv[1], argv[2], size, (char *)(uintptr_t)"0", NULL };
 	struct subject s = {
 		.source = { .kind = LAB_GENERATED, .name = kind, .bytes = b->o->size, .count = b->o->count }, .argv = argv,
-		.base_argv = base, .peer_refs = MAX(b->o->count / PEER_PART, 1ULL),
+		.base_argv = base, .count_arg = count,
 	};
 
 	snprintf(s.name, sizeof(s.name), "%s", name);
 	snprintf(size, sizeof(size), "%" PRIu64, b->o->size);
-	snprintf(count, sizeof(count), "%" PRIu64, s.peer_refs);
 	return measure(b, &s);
 }
 

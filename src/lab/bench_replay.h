@@ -14,7 +14,7 @@ struct bench_options {
 	const struct machine_desc *machine;
 	unsigned repeats;      /* pairs a figure; from 6 on the interval holds with 95 % */
 	uint64_t size;         /* memory of the generated workloads */
-	uint64_t count;        /* loads we replay; the peers get a tenth */
+	uint64_t count;        /* loads we replay; the peers get a part of them */
 	const char *trace;     /* a recording; NULL: redis is recorded, if it is here */
 	char *const *program;  /* what trace was recorded from, for the peers; NULL: no peers for it */
 	const char *self;      /* the quire binary, which the peers run as the generated workloads' program */
