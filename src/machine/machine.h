@@ -6,7 +6,7 @@
  *   model   caches, TLBs, memory and scheduler simulated in virtual time, deterministic   (src/machine/model)
  *   null    counts calls, costs nothing, one CPU                                           (src/machine/null.c)
  *   fault   a wrapper by which the n-th injectable call fails                              (src/machine/inject.c)
- *   host    this computer (comes with the next step)
+ *   host    this computer: real memory, threads, a software TLB a thread                   (src/machine/host)
  *
  * Conventions
  *  - `struct cpu *c` comes first everywhere: it is 'the CPU that executes this'. A task stays on its CPU while it is inside
@@ -204,6 +204,7 @@ struct cpu {
 	uint64_t now_ps;       /* virtual time of this CPU (model) */
 	uint64_t run_until_ps; /* beyond this, let CPUs that are behind go first (model); ~0 when alone */
 	uint64_t fault_start_ps; /* when the exception being handled began (set by the machine before hooks.fault) */
+	bool uncharged;        /* charges are free here (host): they are not even called */
 	bool need_resched;     /* the time slice is over or somebody waits: call machine_resched at the next user boundary */
 	uint32_t lock_depth;   /* debug: locks held */
 };
@@ -275,19 +276,21 @@ static inline paddr_t machine_pa(const struct machine *m, const void *p)
 #ifndef QUIRE_NO_CHARGES
 static inline void machine_touch(struct cpu *c, paddr_t pa, size_t len, enum touch_kind kind)
 {
-	c->m->ops->touch(c, pa, len, kind);
+	if (likely(!c->uncharged))
+		c->m->ops->touch(c, pa, len, kind);
 }
 
 /* Charge `units` of a path and make it the one that following charges are booked under; returns the one before. */
 static inline enum machine_path machine_work(struct cpu *c, enum machine_path path, uint64_t units)
 {
-	return c->m->ops->work(c, path, units);
+	return likely(!c->uncharged) ? c->m->ops->work(c, path, units) : PATH_USER;
 }
 
 /* Book following charges under `path` again, at no cost (units 0). For callers that return into an outer path. */
 static inline void machine_path(struct cpu *c, enum machine_path path)
 {
-	(void)c->m->ops->work(c, path, 0);
+	if (likely(!c->uncharged))
+		(void)c->m->ops->work(c, path, 0);
 }
 #else /* scripts/measure-work counts the engine's own instructions, without those that charge for them */
 static inline void machine_touch(struct cpu *c, paddr_t pa, size_t len, enum touch_kind kind)

@@ -1,0 +1,326 @@
+/*
+ * Threads on CPU slots; blocking, waking and the clock.
+ *
+ * A task is a thread that owns a slot for its life. Tasks given to task_start wait in hm->pending until host_run is at work and a
+ * slot that their affinity allows is free. Slot 0 is the creator's, who waits in host_run meanwhile: tasks may have it, as the last choice.
+ * A wake-up is a word: set by wake, taken by block. The word of a task lies in its thread's slot (host_cpu.wake), so a wake-up that
+ * comes before the task has a slot is kept in task.wake_pending.
+ * Locks: hm->lock guards slots, pending, live, task.cpu and task.wake_pending. It is never held while engine code runs.
+ */
+#define _GNU_SOURCE
+#include "machine/host/host_int.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NS_PER_S 1000000000ULL
+#define SLICE_NS 50000000ULL /* how often whoever sleeps looks whether it was told to stop */
+
+/* ---- time ---- */
+
+static uint64_t clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t host_now_ns(struct cpu *c)
+{
+	(void)c;
+	return clock_ns();
+}
+
+struct cpu *host_resched(struct cpu *c)
+{
+	c->need_resched = false;
+	return c;
+}
+
+static bool stopped(const struct machine *m)
+{
+	return __atomic_load_n(&m->stop, __ATOMIC_RELAXED);
+}
+
+/* Wait for a wake-up until `deadline` (UINT64_MAX: none), or until told to stop. */
+static void await(struct host_cpu *h, uint64_t deadline)
+{
+	host_quiesce(h);
+	while (!__atomic_exchange_n(&h->wake, 0, __ATOMIC_ACQUIRE)) {
+		uint64_t now = deadline == UINT64_MAX ? 0 : clock_ns();
+
+		if (stopped(h->c.m) || (deadline != UINT64_MAX && now >= deadline))
+			break;
+		host_futex_wait(&h->wake, 0, deadline == UINT64_MAX ? SLICE_NS : MIN(SLICE_NS, deadline - now));
+	}
+}
+
+void host_block(struct cpu *c)
+{
+	struct host_cpu *h = host_cpu(c);
+
+	__atomic_add_fetch(&h->hm->blocked, 1, __ATOMIC_SEQ_CST);
+	await(h, UINT64_MAX);
+	__atomic_sub_fetch(&h->hm->blocked, 1, __ATOMIC_SEQ_CST);
+}
+
+struct cpu *host_wait(struct cpu *c, uint64_t ns)
+{
+	if (ns == UINT64_MAX)
+		host_block(c);
+	else
+		await(host_cpu(c), clock_ns() + ns);
+	return c;
+}
+
+void host_sleep_ns(struct cpu *c, uint64_t ns)
+{
+	struct host_cpu *h = host_cpu(c);
+	uint64_t now = clock_ns(), end = now + ns;
+	uint32_t never = 0;
+
+	host_quiesce(h);
+	for (; now < end && !stopped(c->m); now = clock_ns())
+		host_futex_wait(&never, 0, MIN(SLICE_NS, end - now));
+}
+
+static void wake_slot(struct host_cpu *h)
+{
+	__atomic_store_n(&h->wake, 1, __ATOMIC_RELEASE);
+	host_futex_wake(&h->wake, 1);
+}
+
+void host_wake(struct cpu *c, struct task *t)
+{
+	struct host_machine *hm = host_of(c);
+
+	__atomic_add_fetch(&hm->wakes, 1, __ATOMIC_SEQ_CST);
+	pthread_mutex_lock(&hm->lock);
+	if (t->cpu && t->state == TASK_RUNNING)
+		wake_slot(host_cpu(t->cpu));
+	else
+		t->wake_pending = true;
+	pthread_mutex_unlock(&hm->lock);
+}
+
+/* ---- slots ---- */
+
+/* The thread that will own the slot may run only where it belongs. Best effort: a refusal costs speed only. */
+static void place(const struct host_machine *hm, const struct host_cpu *h)
+{
+	cpu_set_t set;
+
+	if (!hm->place || !hm->nr_real_cpus)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET((size_t)hm->real_cpus[h->c.id % hm->nr_real_cpus], &set);
+	(void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+struct host_cpu *host_slot_take(struct host_machine *hm, const struct cpumask *allowed, bool zero)
+{
+	struct host_cpu *found = NULL;
+
+	for (unsigned i = zero ? 0 : 1; i < hm->m.nr_cpus; i++) {
+		struct host_cpu *h = hm->cpu[i];
+
+		if (h->taken || (allowed && !cpumask_test(allowed, i)))
+			continue;
+		found = h;
+		if (i)
+			break;
+	}
+	if (!found)
+		return NULL;
+	found->taken = true;
+	found->wake = 0;
+	if (found->c.id >= __atomic_load_n(&hm->nr_used, __ATOMIC_RELAXED))
+		__atomic_store_n(&hm->nr_used, found->c.id + 1, __ATOMIC_SEQ_CST);
+	return found;
+}
+
+int host_attach(struct machine *m, struct cpu **ret)
+{
+	struct host_machine *hm = (struct host_machine *)(void *)m;
+	struct host_cpu *h;
+
+	pthread_mutex_lock(&hm->lock);
+	h = host_slot_take(hm, NULL, false);
+	pthread_mutex_unlock(&hm->lock);
+	if (!h)
+		return -EBUSY;
+	h->self = (struct task){ .name = "attached", .state = TASK_RUNNING, .cpu = &h->c };
+	h->c.current = &h->self;
+	place(hm, h);
+	*ret = &h->c;
+	return 0;
+}
+
+void host_detach(struct cpu *c)
+{
+	struct host_cpu *h = host_cpu(c);
+
+	ASSERT(h->taken && c->id);
+	host_quiesce(h);
+	pthread_mutex_lock(&h->hm->lock);
+	c->current = NULL;
+	h->taken = false;
+	pthread_mutex_unlock(&h->hm->lock);
+}
+
+/* ---- tasks ---- */
+
+static void start_pending(struct host_machine *hm);
+
+static void context_switch(struct cpu *c, struct task *prev, struct task *next)
+{
+	c->current = next;
+	if (c->m->hooks.context_switch)
+		c->m->hooks.context_switch(c, prev, next);
+}
+
+static void *task_main(void *arg)
+{
+	struct task *t = arg;
+	struct cpu *c = t->cpu;
+	struct host_cpu *h = host_cpu(c);
+	struct host_machine *hm = h->hm;
+	void (*on_exit_fn)(struct task *) = t->on_exit;
+	uint64_t start = clock_ns();
+
+	place(hm, h);
+	context_switch(c, NULL, t);
+	t->fn(c, t);
+	context_switch(c, t, NULL);
+	host_quiesce(h);
+	t->cpu_time_ps += (clock_ns() - start) * PS_PER_NS;
+	pthread_mutex_lock(&hm->lock);
+	t->state = TASK_DEAD;
+	pthread_mutex_unlock(&hm->lock);
+	if (on_exit_fn)
+		on_exit_fn(t);
+	pthread_mutex_lock(&hm->lock);
+	h->taken = false;
+	hm->live--;
+	start_pending(hm);
+	pthread_cond_broadcast(&hm->changed);
+	pthread_mutex_unlock(&hm->lock);
+	return NULL;
+}
+
+/* hm->lock held. The slot is the task's. 0 or -EAGAIN. */
+static int start_thread(struct host_machine *hm, struct host_cpu *h, struct task *t)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	t->cpu = &h->c;
+	t->state = TASK_RUNNING;
+	h->wake = t->wake_pending;
+	t->wake_pending = false;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	rc = pthread_create(&thread, &attr, task_main, t);
+	pthread_attr_destroy(&attr);
+	if (rc) {
+		t->state = TASK_DEAD;
+		h->taken = false;
+		return -EAGAIN;
+	}
+	hm->live++;
+	return 0;
+}
+
+static void start_pending(struct host_machine *hm)
+{
+	struct task *t, *next;
+
+	if (!hm->running)
+		return;
+	list_for_each_entry_safe(t, next, &hm->pending, link) {
+		struct host_cpu *h = stopped(&hm->m) ? NULL : host_slot_take(hm, t->affinity, true);
+
+		if (!h)
+			continue;
+		list_del(&t->link);
+		if (start_thread(hm, h, t))
+			hm->thread_error = -EAGAIN;
+	}
+}
+
+int host_task_start(struct cpu *c, struct task *t)
+{
+	struct host_machine *hm = host_of(c);
+
+	if (!t->fn || (t->affinity && cpumask_next(t->affinity, 0, hm->m.nr_cpus) == hm->m.nr_cpus))
+		return -EINVAL;
+	pthread_mutex_lock(&hm->lock);
+	t->state = TASK_RUNNABLE;
+	t->cpu = NULL;
+	t->cpu_time_ps = 0;
+	t->wake_pending = false;
+	t->seq = hm->next_seq++;
+	list_add_tail(&t->link, &hm->pending);
+	start_pending(hm);
+	pthread_mutex_unlock(&hm->lock);
+	return 0;
+}
+
+/* Everybody who is left has blocked, and nothing has woken anybody since the last look. */
+static bool is_stuck(struct host_machine *hm, uint64_t *wakes)
+{
+	uint64_t now = __atomic_load_n(&hm->wakes, __ATOMIC_SEQ_CST);
+	bool same = now == *wakes, all = hm->live && __atomic_load_n(&hm->blocked, __ATOMIC_SEQ_CST) == hm->live;
+
+	*wakes = now;
+	for (unsigned i = 0; all && i < hm->m.nr_cpus; i++)
+		all = !__atomic_load_n(&hm->cpu[i]->wake, __ATOMIC_RELAXED);
+	return same && all;
+}
+
+int host_run(struct machine *m, char *err, size_t errlen)
+{
+	struct host_machine *hm = (struct host_machine *)(void *)m;
+	uint64_t wakes = 0;
+	int rc = 0;
+
+	pthread_mutex_lock(&hm->lock);
+	host_quiesce(hm->cpu[0]);
+	hm->cpu[0]->taken = false;
+	hm->running = true;
+	hm->thread_error = 0;
+	start_pending(hm);
+	while (hm->live || (!list_empty(&hm->pending) && !stopped(m) && !hm->thread_error)) {
+		struct timespec ts;
+
+		clock_gettime(CLOCK_REALTIME, &ts);
+		ts.tv_nsec += (long)(2 * SLICE_NS);
+		ts.tv_sec += ts.tv_nsec / (long)NS_PER_S;
+		ts.tv_nsec %= (long)NS_PER_S;
+		pthread_cond_timedwait(&hm->changed, &hm->lock, &ts);
+		if (!rc && !stopped(m) && is_stuck(hm, &wakes)) {
+			snprintf(err, errlen, "all %u tasks that are left have blocked and nobody is left to wake them", hm->live);
+			rc = -EDEADLK;
+			__atomic_store_n(&m->stop, true, __ATOMIC_RELAXED);
+		}
+	}
+	hm->running = false;
+	hm->cpu[0]->taken = true;
+	if (!rc && hm->thread_error) {
+		rc = hm->thread_error;
+		snprintf(err, errlen, "the system refused a thread: too many, or a limit (ulimit -u)");
+	} else if (!rc && stopped(m)) {
+		rc = -EINTR;
+		snprintf(err, errlen, "stopped");
+	}
+	/* Tasks that never got a thread are forgotten: they stay their owners'. */
+	list_init(&hm->pending);
+	pthread_mutex_unlock(&hm->lock);
+	return rc;
+}
