@@ -2,16 +2,16 @@
  * will-it-scale's loops: each counts its operations, and the rate is taken between the end of warming up and the end of time, by the clock
  * of each task.
  *
- * Instructions around the calls were counted by callgrind in our own loops of that shape, gcc 12 -O2 (tests/bench/workload_loops.c);
+ * Instructions around the calls were counted by callgrind in the published programs, built by gcc 12 as their Makefile says (-O2);
  * malloc and free are glibc 2.36's for a block that it maps.
  */
 #include "workload/work_int.h"
 
-#define INSNS_TOUCH 8U
-#define INSNS_MMAP 30U
-#define INSNS_MALLOC 265U
+#define INSNS_TOUCH 5U
+#define INSNS_MMAP 28U
+#define INSNS_MALLOC 267U
 #define INSNS_FREE 64U
-#define INSNS_FLUSH 20U
+#define INSNS_FLUSH 17U
 #define PAGES_AT_ONCE 16U
 
 /* n operations are done. false: it's enough. */

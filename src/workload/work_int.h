@@ -42,13 +42,14 @@ struct work {
 	uint64_t task_bytes, step, passes, limit_ns, warmup_ns;
 	struct work_task *t;    /* [nr] */
 	struct task parent;
+	struct cpumask parent_cpu;
 	struct mm *parent_mm;
 	struct mm *group_mm;    /* of threads; a reference of ours while they are started */
 	vaddr_t area;           /* prealloc: where it is, in all address spaces */
 	unsigned expected, ready, left;
 	bool go, oom, stopping;
 	int error;
-	uint64_t start_ns, go_ns, end_ns, done_ns;
+	uint64_t start_ns, fork_ns, go_ns, end_ns, done_ns; /* begin of all, of the forks, of the tasks' work; end of it, and of all */
 	uint64_t fault_go_ns;   /* in faults until the go */
 	uint64_t parent_checked, parent_wrong;
 	uint64_t refs;

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#define KB_PER_S "throughput", "KB/s"
-#define OPS_PER_S "operations", "ops/s"
+#define KB_PER_S "throughput_KBps", "KB/s"
+#define OPS_PER_S "operations_per_s", "ops/s"
 #define GIB (1ULL << 30)
 #define MIB (1ULL << 20)
 

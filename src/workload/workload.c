@@ -8,24 +8,24 @@
  */
 #include "workload/work_int.h"
 
-#include "machine/model/model.h"
+#include "machine/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TASKS_MAX 65536U
 #define SIZE_MAX_BYTES (1ULL << 46)
-#define HOST_LOOK_AGAIN_NS 100000000ULL /* a waiter on the host looks for an interruption that often */
 
 static bool stop_seen(const struct work *w)
 {
 	return __atomic_load_n(&w->m->stop, __ATOMIC_RELAXED);
 }
 
-static struct cpu *pause_task(struct work *w, struct cpu *c)
+static struct cpu *pause_task(struct cpu *c)
 {
-	return machine_wait(c, w->model ? UINT64_MAX : HOST_LOOK_AGAIN_NS);
+	return machine_wait(c, UINT64_MAX);
 }
 
 /* Leave an address space, and give up its reference. */
@@ -55,9 +55,13 @@ static void task_main(struct cpu *c, struct task *t)
 	if (__atomic_add_fetch(&w->ready, 1, __ATOMIC_ACQ_REL) >= __atomic_load_n(&w->expected, __ATOMIC_ACQUIRE))
 		c->m->ops->wake(c, &w->parent);
 	while (!__atomic_load_n(&w->go, __ATOMIC_ACQUIRE) && !stop_seen(w))
-		c = pause_task(w, c);
+		c = pause_task(c);
 	k->c = c;
 	k->go_ns = w->go_ns;
+	if (w->o->stagger_ns && !stop_seen(w)) {
+		c->m->ops->sleep_ns(c, rng_below(&k->rng, w->o->stagger_ns)); /* unlike a wait, no late wake-up ends it */
+		k->go_ns = machine_now_ns(c);
+	}
 	if (!stop_seen(w))
 		(void)w->kind->run(k);
 	work_account(w);
@@ -204,12 +208,13 @@ static void parent_main(struct cpu *c, struct task *t)
 	if (w->kind->prealloc)
 		prealloc(w, c);
 	work_account(w);
+	w->fork_ns = machine_now_ns(c);
 	if (!w->oom)
 		started = start_all(w, c);
 	__atomic_store_n(&w->expected, started, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&w->left, started, __ATOMIC_ACQ_REL);
 	while (__atomic_load_n(&w->ready, __ATOMIC_ACQUIRE) < started && !stop_seen(w))
-		c = pause_task(w, c);
+		c = pause_task(c);
 	work_account(w);
 	w->fault_go_ns = fault_time(w->q);
 	w->go_ns = machine_now_ns(c);
@@ -217,7 +222,7 @@ static void parent_main(struct cpu *c, struct task *t)
 	for (unsigned i = 0; i < started; i++)
 		c->m->ops->wake(c, &w->t[i].task);
 	while (__atomic_load_n(&w->left, __ATOMIC_ACQUIRE))
-		c = pause_task(w, c);
+		c = pause_task(c);
 	w->end_ns = machine_now_ns(c);
 	if (w->kind->prealloc && w->o->check && !w->oom)
 		c = verify_parent(w, c);
@@ -306,14 +311,22 @@ static unsigned place(const struct machine *m, unsigned i, bool spread)
 	return 0;
 }
 
+/* On the host a task owns its CPU for its life: the parent has the first, and who may use which is left to this computer's kernel. */
 static void place_tasks(struct work *w)
 {
 	enum workload_placement p = w->o->placement;
+	unsigned first = w->model ? 0 : 1;
 
 	if (p == PLACEMENT_DEFAULT)
-		p = w->nr <= w->m->nr_cpus ? PLACEMENT_SPREAD : PLACEMENT_NONE;
-	for (unsigned i = 0; i < w->nr && p != PLACEMENT_NONE; i++)
-		cpumask_set(&w->t[i].cpu, place(w->m, i, p == PLACEMENT_SPREAD));
+		p = w->model && w->nr <= w->m->nr_cpus ? PLACEMENT_SPREAD : PLACEMENT_NONE;
+	if (p == PLACEMENT_NONE)
+		return;
+	for (unsigned i = 0; i < w->nr; i++)
+		cpumask_set(&w->t[i].cpu, place(w->m, i + first, p == PLACEMENT_SPREAD));
+	if (!w->model) {
+		cpumask_set(&w->parent_cpu, place(w->m, 0, true));
+		w->parent.affinity = &w->parent_cpu;
+	}
 }
 
 static int prepare(struct work *w)
@@ -324,7 +337,9 @@ static int prepare(struct work *w)
 
 	if (rc)
 		return rc;
-	w->nr = o->tasks ? o->tasks : w->m->nr_cpus;
+	w->nr = o->tasks ? o->tasks : w->model ? w->m->nr_cpus : (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L);
+	if (!w->model && w->nr >= w->m->nr_cpus)
+		return refuse(w, "more tasks than this machine has CPUs beside the parent's"); /* a thread keeps its CPU */
 	w->step = o->step ? o->step : 8;
 	w->passes = MAX(o->passes, 1U);
 	w->limit_ns = o->limit_ns;
@@ -400,8 +415,8 @@ static void add_task(struct workload_result *r, const struct work_task *k)
 	r->task_kernel_ns += k->sys_ns;
 	r->checked += k->checked;
 	r->wrong += k->wrong;
-	if (k->done_ns > k->go_ns)
-		r->work_ns = MAX(r->work_ns, k->done_ns - k->go_ns);
+	if (k->done_ns > k->w->go_ns)
+		r->work_ns = MAX(r->work_ns, k->done_ns - k->w->go_ns);
 	add_phase(&r->phase_4k, &k->phase_4k);
 	add_phase(&r->phase_2m, &k->phase_2m);
 }
@@ -444,7 +459,7 @@ static int conclude(struct work *w)
 /* What tasks left behind that were cut short. */
 static void clean_up(struct work *w)
 {
-	struct cpu *c = model_boot_cpu(w->m);
+	struct cpu *c = machine_boot_cpu(w->m);
 
 	for (unsigned i = 0; w->t && i < w->nr; i++)
 		if (w->t[i].mm)
@@ -457,7 +472,7 @@ static void clean_up(struct work *w)
 
 static int run_tasks(struct work *w)
 {
-	struct cpu *c = model_boot_cpu(w->m);
+	struct cpu *c = machine_boot_cpu(w->m);
 	char why[160] = "";
 	int rc = mm_create(c, w->q, &w->parent_mm);
 
@@ -466,19 +481,23 @@ static int run_tasks(struct work *w)
 		return 0;
 	}
 	w->res->processes = 1;
-	w->parent = (struct task){ .fn = parent_main, .arg = w, .on_exit = count_parent_time, .name = "parent", .mm = w->parent_mm };
+	w->parent.fn = parent_main;
+	w->parent.arg = w;
+	w->parent.on_exit = count_parent_time;
+	w->parent.name = "parent";
+	w->parent.mm = w->parent_mm;
 	rc = c->m->ops->task_start(c, &w->parent);
 	if (rc) {
 		snprintf(w->err, w->errlen, "the first task could not be started: %s", strerror(-rc));
 		return rc;
 	}
-	rc = model_run(w->m, why, sizeof(why));
+	rc = machine_run(w->m, why, sizeof(why));
 	if (rc == -EINTR)
 		rc = 0; /* we did that ourselves, on the caller's behalf or after an error that is noted */
 	if (rc)
 		snprintf(w->err, w->errlen, "%s: no task can go on: %s", w->w->name, why);
 	if (!w->done_ns)
-		w->done_ns = machine_now_ns(model_boot_cpu(w->m));
+		w->done_ns = machine_now_ns(machine_boot_cpu(w->m));
 	return rc;
 }
 

@@ -41,6 +41,7 @@ struct workload_options {
 	uint64_t size;        /* bytes, all tasks together (copy-on-write cases: the parent's included); 0: the workload's default */
 	uint64_t step;        /* usemem: bytes from access to access; a multiple of 8; 0: 8 */
 	uint64_t think_ns;    /* usemem: busy on each page that is entered */
+	uint64_t stagger_ns;  /* each task waits a random time below this after the go: out of step, as long runs get by themselves */
 	unsigned passes;      /* usemem: times over the memory; 0: once */
 	uint64_t limit_ns;    /* the machine's time from the go on; 0: usemem none, will-it-scale 50 ms on the model, 5 s on the host */
 	uint64_t ops;         /* limit of each task in will-it-scale's operations, or usemem's accesses; 0: none */
@@ -67,7 +68,7 @@ struct workload_task_result {
 
 struct workload_result {
 	uint64_t total, min, median, max; /* the workload's metric: sum over tasks, and a task's */
-	uint64_t total_from_go;           /* usemem: the sum if the clock ran from the go on, without set-up */
+	uint64_t total_from_go;           /* usemem: the sum if the clock ran from the go on, without the forks */
 	struct workload_task_result *task; /* [tasks] */
 	unsigned tasks, processes;        /* that ran; the parent is a process too */
 	uint64_t task_bytes;              /* memory of a task */
