@@ -60,7 +60,7 @@
 	PATH(MADVISE, "madvise", "mm_madvise,madvise_walk,advise_area,advise_pages") \
 	PATH(MLOCK, "mlock", "mm_mlock,mm_munlock,lock_range,lock_area") \
 	PATH(POPULATE, "populate: a page", "populate_area,mapped_from,populate_access")             \
-	PATH(MINCORE, "mincore", "mm_mincore,mincore_locked,in_core") \
+	PATH(MINCORE, "mincore", "mm_mincore,mincore_locked,in_core,in_cache") \
 	/* page tables */                                                                           \
 	PATH(WALK, "page tables: walk and allocate", "pt_pmd,pt_pte,pt_alloc,pt_pmd_table")         \
 	PATH(ZAP, "page tables: unmap a page", "zap_pte")                                           \

@@ -75,28 +75,34 @@ static bool may_grow(struct mm *mm, const struct vma *v, vaddr_t addr)
 	return vm_commit(mm, pages) == 0;
 }
 
-struct vma *vma_for_fault(struct cpu *c, struct mm *mm, vaddr_t addr, bool user ATTR_UNUSED)
+/* v, the area above addr, begins at addr from now on, where it may. Lock held for writing. */
+static bool stack_grow(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t addr)
+{
+	uint64_t pages = (v->start - addr) >> PAGE_SHIFT;
+
+	if (!may_grow(mm, v, addr))
+		return false;
+	v->pgoff -= pages;
+	vma_set_range(c, v, addr, v->end);
+	vm_account(mm, v->flags, (int64_t)pages);
+	vma_mark_apart(v);
+	return true;
+}
+
+struct vma *vma_for_fault(struct cpu *c, struct mm *mm, vaddr_t addr)
 {
 	struct vma *v = vma_find(c, mm, addr);
-	bool ok = true;
 
 	if (!v || v->start <= addr)
 		return v;
 	if (!(v->flags & VM_GROWSDOWN))
 		return NULL;
-	addr &= PAGE_MASK;
-	machine_lock(c, &mm->ptl); /* against other threads that grow it: we have the read lock only */
-	if (addr < v->start) {
-		ok = may_grow(mm, v, addr);
-		if (ok) {
-			uint64_t pages = (v->start - addr) >> PAGE_SHIFT;
-
-			v->pgoff -= pages;
-			vma_set_range(c, v, addr, v->end);
-			vm_account(mm, v->flags, (int64_t)pages);
-			vma_mark_apart(v);
-		}
-	}
-	machine_unlock(c, &mm->ptl);
-	return ok ? v : NULL;
+	/* Areas change under the write lock only, so that lookups need no more than the read lock. As Linux since 6.5. */
+	machine_read_unlock(c, &mm->mmap_lock);
+	mm_write_lock(c, mm);
+	v = vma_find(c, mm, addr);
+	if (v && v->start > addr && !((v->flags & VM_GROWSDOWN) && stack_grow(c, mm, v, addr & PAGE_MASK)))
+		v = NULL;
+	machine_downgrade(c, &mm->mmap_lock);
+	return v;
 }

@@ -1,8 +1,8 @@
 /*
  * Page faults: from the exception to the path that serves it, and the books that are kept.
  *
- * Every fault ends in exactly one quire_fault_* counter, so that their sum is pgfault; those that came through the
- * exception also end in one latency histogram. A handler looks at the entry without a lock, prepares what it needs,
+ * Every fault ends in exactly one quire_fault_* counter; pgfault is their sum without the refused ones (SIGSEGV). Those
+ * that came through the exception also end in one latency histogram. A handler looks at the entry without a lock, prepares what it needs,
  * takes the table's lock, and gives up when the entry has changed meanwhile: the access is then simply repeated
  * (counted as spurious).
  * Locks: mmap_lock for reading all the way.
@@ -44,6 +44,8 @@ static int fault_run(struct fault *f)
 {
 	int rc = pt_pmd(f->c, f->mm, f->va, true, &f->pmd);
 
+	/* What vma_find didn't look at: file, offset, anon_id. */
+	machine_touch(f->c, machine_pa(f->c->m, &f->v->pgoff), CACHE_LINE, TOUCH_READ);
 	if (rc)
 		return rc;
 	f->orig = pte_read(f->c, &f->pmd);
@@ -88,7 +90,8 @@ static int fault_count(struct fault *f, int rc)
 		f->kind = VM_quire_fault_oom;
 		rc = -ENOMEM;
 	}
-	vmstat_inc(f->c, VM_pgfault);
+	if (f->kind != VM_quire_fault_sigsegv) /* Linux counts what it began to handle, not what it refused */
+		vmstat_inc(f->c, VM_pgfault);
 	vmstat_inc(f->c, f->kind);
 	if (f->major && !rc)
 		vmstat_inc(f->c, VM_pgmajfault);
@@ -116,7 +119,7 @@ ATTR_NOINLINE int mm_fault(struct cpu *c, vaddr_t va, unsigned err)
 
 	if (mm && va < TASK_SIZE) {
 		machine_read_lock(c, &mm->mmap_lock);
-		f.v = vma_for_fault(c, mm, va, (err & ACCESS_USER) != 0);
+		f.v = vma_for_fault(c, mm, va);
 		machine_path(c, PATH_FAULT);
 		if (f.v && fault_allowed(f.v, err))
 			rc = fault_run(&f);

@@ -10,6 +10,9 @@ static const char *const defrag_words[] = { "never", "madvise", "defer", "defer+
 static const char *const order_words[] = { "linear", "target_last", "neighbourhood_last", NULL };
 static const char *const cow_words[] = { "copy", "split", NULL };
 
+static const char *const shootdown_words[] = { "poll", "membarrier", NULL };
+static const char *const clear_words[] = { "rep", "nt", "memset", NULL };
+
 #define FIELD(f) .offset = offsetof(struct knobs, f), .size = sizeof(((struct knobs *)0)->f)
 
 const struct knob knob_table[] = {
@@ -150,6 +153,22 @@ const struct knob knob_table[] = {
 	  .unit = "",
 	  .help = "entries flushed one by one before the whole address space is flushed instead",
 	  .origin = "debugfs x86/tlb_single_page_flush_ceiling" },
+	{ .name = "quire.shootdown",
+	  .type = KNOB_ENUM,
+	  FIELD(shootdown),
+	  .def = SHOOTDOWN_POLL,
+	  .choices = shootdown_words,
+	  .unit = "",
+	  .help = "host machine: a running thread acknowledges a flush at its next access, or is interrupted each time",
+	  .origin = "quire; Linux on x86 interrupts" },
+	{ .name = "quire.host_clear",
+	  .type = KNOB_ENUM,
+	  FIELD(host_clear),
+	  .def = CLEAR_REP,
+	  .choices = clear_words,
+	  .unit = "",
+	  .help = "host machine: pages are cleared and copied by string instructions, past the caches, or by the C library",
+	  .origin = "quire; Linux on x86 uses rep" },
 };
 
 const size_t knob_count = sizeof(knob_table) / sizeof(knob_table[0]);

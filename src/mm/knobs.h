@@ -14,6 +14,8 @@ enum thp_enabled { THP_NEVER, THP_MADVISE, THP_ALWAYS };
 enum thp_defrag { THP_DEFRAG_NEVER, THP_DEFRAG_MADVISE, THP_DEFRAG_DEFER, THP_DEFRAG_DEFER_MADVISE, THP_DEFRAG_ALWAYS };
 enum huge_order_policy { HUGE_ORDER_LINEAR, HUGE_ORDER_TARGET_LAST, HUGE_ORDER_NEIGHBOURHOOD_LAST };
 enum huge_cow { HUGE_COW_COPY, HUGE_COW_SPLIT };
+enum shootdown_way { SHOOTDOWN_POLL, SHOOTDOWN_MEMBARRIER }; /* as enum host_shootdown */
+enum clear_way { CLEAR_REP, CLEAR_NT, CLEAR_MEMSET };         /* as enum host_clear */
 
 struct knobs {
 	uint32_t thp_enabled;       /* transparent_hugepage.enabled */
@@ -32,6 +34,9 @@ struct knobs {
 	uint32_t tlb_flush_ceiling; /* quire.tlb_single_page_flush_ceiling: debugfs name in Linux */
 	uint64_t mmap_min_addr;     /* vm.mmap_min_addr */
 	uint32_t watermark_scale_factor; /* vm.watermark_scale_factor */
+	/* of the host machine: read by whoever creates one, not by the engine */
+	uint32_t shootdown;         /* quire.shootdown */
+	uint32_t host_clear;        /* quire.host_clear */
 };
 
 enum knob_type { KNOB_BOOL, KNOB_ENUM, KNOB_INT };

@@ -64,7 +64,7 @@ static uint64_t total_ram(const struct quire *q)
 static bool within_commit_limit(const struct mm *mm, uint64_t committed)
 {
 	uint64_t ram = total_ram(mm->q), cap = ram / 32;
-	uint64_t limit = ram * mm->q->knobs.overcommit_ratio / 100;
+	uint64_t ratio = mm->q->knobs.overcommit_ratio, limit = ram / 100 * ratio + ram % 100 * ratio / 100;
 	uint64_t reserve =
 		MIN(cap, (8ULL << 20) >> PAGE_SHIFT) + MIN(mm->total_vm / 32, MIN(cap, (128ULL << 20) >> PAGE_SHIFT));
 

@@ -179,7 +179,7 @@ static int madvise_walk(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end
 			return err;
 		start = stop;
 		if (v->end <= start)
-			v = vma_next(v);
+			v = vma_next_charged(c, v);
 	}
 	return holes;
 }

@@ -2,16 +2,13 @@
  * mincore: which pages are in memory. Mapped pages are; for the rest of a file mapping the page cache is asked.
  * mmap_lock for reading.
  */
+#include "mm/pagetable.h"
 #include "mm/vma_int.h"
 
-static bool in_core(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va)
+static bool in_cache(struct cpu *c, const struct vma *v, vaddr_t va)
 {
-	struct mm_page_info info;
 	struct frame *f;
 
-	mm_page_info(mm, va, &info);
-	if (info.present)
-		return true;
 	if (!v->file)
 		return false;
 	f = file_lookup(c, v->file, v->pgoff + ((va - v->start) >> PAGE_SHIFT));
@@ -20,17 +17,41 @@ static bool in_core(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va)
 	return f != NULL;
 }
 
+/* [start, end) lies in one area and under one PMD entry. */
+static void in_core(struct cpu *c, const struct vma *v, vaddr_t start, vaddr_t end, uint8_t *vec)
+{
+	struct pt_ref r;
+	pte_t pmd = pt_pmd(c, v->mm, start, false, &r) ? 0 : pte_read(c, &r);
+	bool table = pmd_table(pmd);
+
+	if (table)
+		r = pt_ref_at(c, frame_of(c->m, pte_pfn(pmd)), start, PAGE_SHIFT);
+	for (vaddr_t va = start; va < end; va += PAGE_SIZE) {
+		bool mapped = pmd_huge(pmd);
+
+		if (table) {
+			pt_touch_line(c, &r, va == start);
+			mapped = pte_present(pte_peek(&r));
+			pt_ref_next(&r);
+		}
+		*vec++ = mapped || in_cache(c, v, va);
+	}
+}
+
 /* Lock held. -ENOMEM at a hole; the pages before it have been reported. */
 static int mincore_locked(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, uint8_t *vec)
 {
 	struct vma *v = vma_find(c, mm, start);
+	vaddr_t stop;
 
-	for (vaddr_t va = start; va < end; va += PAGE_SIZE) {
+	for (vaddr_t va = start; va < end; va = stop) {
 		if (v && va >= v->end)
-			v = vma_next(v);
+			v = vma_next_charged(c, v);
 		if (!v || v->start > va)
 			return -ENOMEM;
-		*vec++ = in_core(c, mm, v, va);
+		stop = MIN(MIN(v->end, end), ALIGN_DOWN(va, PMD_SIZE) + PMD_SIZE);
+		in_core(c, v, va, stop, vec);
+		vec += (stop - va) >> PAGE_SHIFT;
 	}
 	return 0;
 }

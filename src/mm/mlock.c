@@ -49,7 +49,7 @@ static int lock_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, 
 		if (start >= end)
 			return 0;
 		if (v->end <= start)
-			v = vma_next(v);
+			v = vma_next_charged(c, v);
 	}
 	return -ENOMEM;
 }
@@ -59,7 +59,7 @@ static uint64_t locked_within(struct cpu *c, struct mm *mm, vaddr_t start, vaddr
 {
 	uint64_t n = 0;
 
-	for (struct vma *v = vma_find(c, mm, start); v && v->start < end; v = vma_next(v))
+	for (struct vma *v = vma_find(c, mm, start); v && v->start < end; v = vma_next_charged(c, v))
 		if (v->flags & VM_LOCKED)
 			n += (MIN(v->end, end) - MAX(v->start, start)) >> PAGE_SHIFT;
 	return n;
@@ -124,7 +124,7 @@ static void lock_all(struct cpu *c, struct mm *mm, unsigned flags)
 		if (!(flags & UAPI_MCL_CURRENT))
 			return;
 	}
-	for (struct vma *v = vma_first(mm); v; v = vma_next(v))
+	for (struct vma *v = vma_first(mm); v; v = vma_next_charged(c, v))
 		(void)lock_area(c, mm, &v, v->start, v->end, lock);
 }
 

@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/errno.h"
 #include "mm/fault.h"
-#include "mm/system.h"
+#include "mm/vma_int.h"
 
 #define MMAP_GAP (128ULL << 20) /* between the top of the address space and the mmap area: room for the stack */
 #define STACK_RLIMIT (8ULL << 20)
@@ -57,9 +57,9 @@ static void exit_mappings(struct cpu *c, struct mm *mm)
 	struct mmu_gather g;
 
 	tlb_gather_begin(c, &g, mm, true);
-	for (struct vma *v = vma_first(mm); v; v = vma_next(v))
+	for (struct vma *v = vma_first(mm); v; v = vma_next_charged(c, v))
 		zap_range(c, &g, v, v->start, v->end);
-	for (struct vma *v = vma_first(mm); v; v = vma_next(v)) {
+	for (struct vma *v = vma_first(mm); v; v = vma_next_charged(c, v)) {
 		const struct vma *next = vma_next(v);
 
 		pt_free_range(c, mm, &g, v->start, v->end, 0, next ? next->start : 0);
@@ -121,7 +121,7 @@ ATTR_NOINLINE static int fork_areas(struct cpu *c, struct mm *child, struct mm *
 		return rc;
 	for (struct vma *v = vma_first(child); v && !rc; v = vma_next(v)) {
 		while (p->start != v->start)
-			p = vma_next(p);
+			p = vma_next_charged(c, p);
 		rc = fork_copy_range(c, child, parent, v, p);
 	}
 	return rc;

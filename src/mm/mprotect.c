@@ -82,7 +82,7 @@ static int protect_areas(struct cpu *c, struct mm *mm, struct mprotect_run *run,
 		if (start >= end)
 			return 0;
 		if (v->end <= start)
-			v = vma_next(v);
+			v = vma_next_charged(c, v);
 		if (!v || v->start > start)
 			return -ENOMEM;
 	}

@@ -122,7 +122,9 @@ static void empty_source(struct cpu *c, struct mm *mm, const struct mremap_req *
 {
 	struct vma *src = vma_lookup(c, mm, r->old);
 
+	/* All of the area is unlocked, as in Linux: what of it has not moved is not counted as locked any more either. */
 	if (src->flags & VM_LOCKED) {
+		mlock_range(c, src, src->start, src->end, false);
 		vm_account(mm, src->flags, -(int64_t)vma_pages(src));
 		src->flags &= ~VM_LOCKED_MASK;
 		vm_account(mm, src->flags, (int64_t)vma_pages(src));
@@ -238,6 +240,9 @@ static int64_t mremap_to(struct cpu *c, struct mm *mm, struct vma *v, struct mre
 	err = check_resize(mm, v, r, kept);
 	if (err)
 		return err;
+	/* What is cut off the source has to be a range: munmap would say so when the destination is gone. */
+	if (r->old_len > TASK_SIZE - r->old)
+		return -EINVAL;
 	if ((r->flags & UAPI_MREMAP_DONTUNMAP) && !vm_may_expand(mm, v->flags, r->new_len >> PAGE_SHIFT))
 		return -ENOMEM;
 	at = find_place(c, mm, v, r, r->new_addr, fixed ? UAPI_MAP_FIXED : 0);

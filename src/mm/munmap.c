@@ -3,7 +3,8 @@
  *
  * An area that is partly unmapped is trimmed in place; only a hole in its middle needs a new area, and that is
  * allocated before anything changes: -ENOMEM leaves the address space as it was. (Linux may leave an area split.) Areas
- * leave the tree under the write lock; pages are removed under the read lock where nobody can grow into the range.
+ * leave the tree under the write lock; pages and tables are removed under the read lock: nothing can be mapped into the
+ * range meanwhile, and nobody who holds the read lock walks to it, since no area is there.
  */
 #include "mm/vma_int.h"
 
@@ -30,7 +31,7 @@ int unmap_plan(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, struct 
 			return -ENOMEM;
 		}
 	}
-	for (; v && v->start < end; v = vma_next(v)) {
+	for (; v && v->start < end; v = vma_next_charged(c, v)) {
 		uint64_t n = (MIN(v->end, end) - MAX(v->start, start)) >> PAGE_SHIFT;
 
 		p->pages += n;
@@ -121,7 +122,6 @@ void unmap_detach(struct cpu *c, struct unmap_plan *p)
 	}
 	p->floor = prev ? prev->end : 0;
 	p->ceiling = v ? v->start : USER_TABLES_END;
-	p->next_to_stack = v && (v->flags & VM_GROWSDOWN);
 }
 
 void unmap_finish(struct cpu *c, struct unmap_plan *p)
@@ -150,8 +150,6 @@ void unmap_finish(struct cpu *c, struct unmap_plan *p)
 int munmap_locked(struct cpu *c, struct mm *mm, vaddr_t start, uint64_t len, bool *ret_unlocked)
 {
 	struct unmap_plan p;
-	bool downgrade;
-
 	if (ret_unlocked)
 		*ret_unlocked = false;
 	if ((start & ~PAGE_MASK) || start > TASK_SIZE || len > TASK_SIZE - start || !len)
@@ -162,12 +160,10 @@ int munmap_locked(struct cpu *c, struct mm *mm, vaddr_t start, uint64_t len, boo
 		return 0;
 	unmap_detach(c, &p);
 	vm_uncommit(mm->q, p.accounted);
-	/* A stack above could grow into the range while its tables are being freed. */
-	downgrade = ret_unlocked && !p.next_to_stack;
-	if (downgrade)
+	if (ret_unlocked)
 		machine_downgrade(c, &mm->mmap_lock);
 	unmap_finish(c, &p);
-	if (downgrade) {
+	if (ret_unlocked) {
 		machine_read_unlock(c, &mm->mmap_lock);
 		*ret_unlocked = true;
 	}

@@ -8,8 +8,8 @@
  *  V3 mm->total_vm is the sum of the areas' pages; mm->locked_vm that of VM_LOCKED ones; mm->map_count the number of
  *     areas; data_vm and stack_vm those of the areas that count as such.
  *  V4 The tree is an AVL tree; gap and subtree_gap are what they say.
- * Guarded by mm->mmap_lock: read to look, write to change. One exception: vma_for_fault grows a stack downwards under
- * the read lock, with mm->ptl held against other growth.
+ * Guarded by mm->mmap_lock: read to look, write to change. One exception: anon_id, anon_touched and anon_forked are set
+ * once under the read lock, with mm->ptl held (vma_anon_prepare).
  */
 #ifndef QUIRE_MM_VMA_H
 #define QUIRE_MM_VMA_H
@@ -87,9 +87,9 @@ void vma_anon_prepare(struct vma *v);
 
 /*
  * The area for a fault at addr: vma_find, stack growth included (for the kernel's accesses as well). NULL: no such
- * area. mmap_lock held for reading.
+ * area. mmap_lock held for reading; where a stack has to grow it is let go and taken for writing in between.
  */
-struct vma *vma_for_fault(struct cpu *c, struct mm *mm, vaddr_t addr, bool user);
+struct vma *vma_for_fault(struct cpu *c, struct mm *mm, vaddr_t addr);
 
 /* Free all areas of mm and give back what they committed (exit); page tables have been torn down. */
 void vma_free_all(struct cpu *c, struct mm *mm);

@@ -69,6 +69,15 @@ struct vma *vma_find_prev(struct cpu *c, struct mm *mm, vaddr_t addr, struct vma
 struct vma *vma_lookup(struct cpu *c, struct mm *mm, vaddr_t addr);
 /* Charge a look at, or a write to, all of an area's descriptor. */
 void vma_touch(struct cpu *c, const struct vma *v, enum touch_kind kind);
+/* The next area, for those who go on to look at it. */
+static inline struct vma *vma_next_charged(struct cpu *c, const struct vma *v)
+{
+	struct vma *next = vma_next(v);
+
+	if (next)
+		vma_touch(c, next, TOUCH_READ);
+	return next;
+}
 
 /* ---- vma_merge.c ---- */
 /*
@@ -131,7 +140,6 @@ struct unmap_plan {
 	struct vma head, tail; /* start == end: none */
 	struct vma *whole, *whole_last; /* chained by ->right */
 	vaddr_t floor, ceiling;
-	bool next_to_stack;
 };
 
 /* spare: an area allocated before, or NULL. It belongs to the plan from now on, even on error. 0 or -ENOMEM. */
@@ -153,9 +161,9 @@ enum populate_mode {
 	POPULATE_READ, /* MADV_POPULATE_READ */
 	POPULATE_WRITE, /* MADV_POPULATE_WRITE */
 };
-/* mmap_lock not held. 0, -ENOMEM (hole, or out of memory), -EINVAL (no such right; READ and WRITE), -EFAULT. */
 /* One area's part, mmap_lock held. */
 int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode);
+/* mmap_lock not held. 0, -ENOMEM (hole, or out of memory), -EINVAL (no such right; READ and WRITE), -EFAULT. */
 int populate_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, enum populate_mode mode);
 
 #endif

@@ -54,13 +54,18 @@ struct merge_sides {
 	bool left, right;
 };
 
-static struct merge_sides merge_sides(const struct vma *prev, const struct vma *want, const struct vma *next)
+static struct merge_sides merge_sides(struct cpu *c, const struct vma *prev, const struct vma *want,
+				      const struct vma *next)
 {
 	struct merge_sides s = {
 		.left = prev && vma_can_merge(prev, want),
 		.right = next && vma_can_merge(want, next),
 	};
 
+	if (prev)
+		vma_touch(c, prev, TOUCH_READ);
+	if (next)
+		vma_touch(c, next, TOUCH_READ);
 	if (s.left && s.right && !same_anon(prev, next))
 		s.right = false;
 	return s;
@@ -92,7 +97,7 @@ ATTR_NOINLINE struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct 
 	 * area.
 	 */
 	fresh.anon_forked = false;
-	s = merge_sides(prev, &fresh, next);
+	s = merge_sides(c, prev, &fresh, next);
 	if (s.left) {
 		ret = prev;
 		absorb(prev, want);
@@ -213,7 +218,7 @@ ATTR_NOINLINE int vma_modify(struct cpu *c, struct vma *v, vaddr_t start, vaddr_
 	want.end = end;
 	want.pgoff += (start - v->start) >> PAGE_SHIFT;
 	want.flags = flags;
-	s = merge_sides(start == v->start ? vma_prev(v) : NULL, &want, end == v->end ? vma_next(v) : NULL);
+	s = merge_sides(c, start == v->start ? vma_prev(v) : NULL, &want, end == v->end ? vma_next(v) : NULL);
 	if (s.left || s.right) {
 		*ret = merge_part(c, v, &want, s);
 	} else {

@@ -35,7 +35,7 @@
 	E(nr_tlb_local_flush_all)                                                                   \
 	E(nr_tlb_local_flush_one)                                                                   \
 	E(oom_kill)                                                                                 \
-	/* faults by kind; their sum is pgfault */                                                  \
+	/* faults by kind; their sum without sigsegv is pgfault */                                  \
 	E(quire_fault_anon_4k)                                                                      \
 	E(quire_fault_anon_2m)                                                                      \
 	E(quire_fault_zero_4k)                                                                      \

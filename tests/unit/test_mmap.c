@@ -275,6 +275,12 @@ static void the_others_refuse(void **state)
 			 -EINVAL);
 	assert_int_equal(mm_mremap(w.c, w.mm, WIN, PG, 1ULL << 60, UAPI_MREMAP_MAYMOVE, 0), -EINVAL);
 	assert_int_equal(mm_mremap(w.c, w.mm, WIN, PG, TASK_SIZE, UAPI_MREMAP_MAYMOVE, 0), -ENOMEM);
+	/* A length that wraps round passes for one that does not overlap: refused before the destination goes. */
+	map(&w, WIN + 32 * PG, 1, RW, FIXED);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, ~0ULL - PG, PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, WIN + 32 * PG),
+			 -EINVAL);
+	assert_areas(&w, "0-2rw 2-4r 32-33rw");
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN + 32 * PG, PG), 0);
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN, PG, 77), -EINVAL);
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN, PG, UAPI_MADV_PAGEOUT), -EINVAL); /* not before there is reclaim */
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 1, PG, UAPI_MADV_NORMAL), -EINVAL);
@@ -328,6 +334,24 @@ static void mremap_moves_contents(void **state)
 	assert_int_equal(value, 0);
 	assert_int_equal(w.mm->total_vm, 2 + 1 + 18);
 	assert_int_equal(w.q->committed_pages, 2 + 18);
+	world_down(&w);
+}
+
+/* All of the area is unlocked, also what did not move: nothing stays counted that nobody would ever give back. */
+static void dontunmap_unlocks_all(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	map(&w, WIN, 8, RW, FIXED | UAPI_MAP_LOCKED);
+	assert_int_equal(vmstat_read(w.q, VM_nr_mlock), 8);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 2 * PG, 2 * PG, 2 * PG,
+				   UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED | UAPI_MREMAP_DONTUNMAP, WIN + 64 * PG),
+			 (int64_t)(WIN + 64 * PG));
+	assert_int_equal(vmstat_read(w.q, VM_nr_mlock), 2);
+	assert_int_equal(mm_munmap(w.c, w.mm, WIN, 66 * PG), 0);
+	assert_int_equal(vmstat_read(w.q, VM_nr_mlock), 0);
 	world_down(&w);
 }
 
@@ -520,6 +544,7 @@ int main(void)
 		cmocka_unit_test(the_others_refuse),
 		cmocka_unit_test(mremap_moves_contents),
 		cmocka_unit_test(dontunmap_leaves_a_fresh_area),
+		cmocka_unit_test(dontunmap_unlocks_all),
 		cmocka_unit_test(locking_counts),
 		cmocka_unit_test(brk_moves),
 		cmocka_unit_test(stack_grows),
