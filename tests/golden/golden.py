@@ -25,7 +25,7 @@ EXTRA = {
     "vfork_exec_twice": ("vfork_exec", ["--machine", "laptop", "--repeat", "2", "--vary", THP]),
 }
 
-TIMES = re.compile(r"_ns$|_ns_|^time_|^(l1d|l2|llc|dram|prefetches|c2c|remote|coherence|back|walk|tlb|lock|ipis)_|^prefetches$|"
+TIMES = re.compile(r"_ns$|_ns_|_ratio$|^(l1d|l2|llc|dram|prefetches|c2c|remote|coherence|back|walk|tlb|lock|ipis)_|^prefetches$|"
                    r"^(instructions|kernel_touches|context_switches|cpu_migrations|tasks_stolen|fault_retries)$")
 
 
