@@ -187,6 +187,25 @@ ATTR_NOINLINE static int translate(struct host_cpu *h, vaddr_t va, unsigned flag
 	quire_bug(__FILE__, __LINE__, "fault hook makes progress");
 }
 
+/*
+ * The whole of a hit, without a call: NULL when anything else is needed. Then the access that has begun goes on in access_to, which
+ * begins again; nothing has been lost.
+ */
+static ATTR_ALWAYS_INLINE char *try_hit(struct host_cpu *h, vaddr_t va, bool write)
+{
+	__atomic_store_n(&h->in_access, 1, __ATOMIC_RELAXED);
+	compiler_barrier();
+	if (unlikely(__atomic_load_n(&h->req, __ATOMIC_ACQUIRE) != h->seen))
+		return NULL;
+	return lookup(h, va, write);
+}
+
+/* An aligned 1, 2, 4 or 8 bytes: what hits are made for, and never across a page. */
+static ATTR_ALWAYS_INLINE bool is_plain(vaddr_t va, unsigned size)
+{
+	return size - 1 < 8 && !(size & (size - 1)) && !(va & (size - 1));
+}
+
 /* Begin an access to va. 0: *ret is where the byte is until host_access_end; else no access is in progress. */
 static ATTR_ALWAYS_INLINE int access_to(struct host_cpu *h, vaddr_t va, unsigned flags, char **ret)
 {
@@ -234,9 +253,8 @@ static int access_split(struct host_cpu *h, vaddr_t va, unsigned size, unsigned 
 	return 0;
 }
 
-int host_access(struct cpu *c, vaddr_t va, unsigned size, unsigned flags)
+ATTR_NOINLINE static int access_slow(struct host_cpu *h, vaddr_t va, unsigned size, unsigned flags)
 {
-	struct host_cpu *h = host_cpu(c);
 	char *p;
 	int err;
 
@@ -245,9 +263,32 @@ int host_access(struct cpu *c, vaddr_t va, unsigned size, unsigned flags)
 	err = access_to(h, va, flags, &p);
 	if (unlikely(err))
 		return err;
-	linger();
 	if (likely(size))
 		guest_touch(p, size, (flags & ACCESS_WRITE) != 0);
+	host_access_end(h);
+	return 0;
+}
+
+int host_access(struct cpu *c, vaddr_t va, unsigned size, unsigned flags)
+{
+	struct host_cpu *h = host_cpu(c);
+	char *p;
+
+	if (unlikely(!is_plain(va, size) || (flags & ACCESS_EXEC)))
+		return access_slow(h, va, size, flags);
+	if (flags & ACCESS_WRITE) {
+		p = try_hit(h, va, true);
+		if (unlikely(!p))
+			return access_slow(h, va, size, flags);
+		linger();
+		guest_store(p, size, ~0ULL);
+	} else {
+		p = try_hit(h, va, false);
+		if (unlikely(!p))
+			return access_slow(h, va, size, flags);
+		linger();
+		(void)guest_load(p, size);
+	}
 	host_access_end(h);
 	return 0;
 }
@@ -303,28 +344,64 @@ int host_access_run(struct cpu *c, vaddr_t va, uint64_t stride, uint64_t n, unsi
 
 /* ---- values and buffers ---- */
 
+/* All of it in one page. */
+static int load_part(struct host_cpu *h, vaddr_t va, unsigned size, uint64_t *ret_value)
+{
+	char *p;
+	int err = access_to(h, va, ACCESS_USER, &p);
+
+	if (err)
+		return err;
+	*ret_value = guest_load(p, size);
+	host_access_end(h);
+	return 0;
+}
+
+static int store_part(struct host_cpu *h, vaddr_t va, unsigned size, uint64_t value)
+{
+	char *p;
+	int err = access_to(h, va, ACCESS_USER | ACCESS_WRITE, &p);
+
+	if (err)
+		return err;
+	guest_store(p, size, value);
+	host_access_end(h);
+	return 0;
+}
+
+ATTR_NOINLINE static int load_slow(struct host_cpu *h, vaddr_t va, unsigned size, uint64_t *ret_value)
+{
+	unsigned first = in_page(va, size);
+	uint64_t low = 0, high = 0;
+	int err = load_part(h, va, first, &low);
+
+	if (!err && first < size)
+		err = load_part(h, va + first, size - first, &high);
+	if (!err)
+		*ret_value = first < size ? low | high << (8 * first) : low;
+	return err;
+}
+
+ATTR_NOINLINE static int store_slow(struct host_cpu *h, vaddr_t va, unsigned size, uint64_t value)
+{
+	unsigned first = in_page(va, size);
+	int err = store_part(h, va, first, value);
+
+	if (!err && first < size)
+		err = store_part(h, va + first, size - first, value >> (8 * first));
+	return err;
+}
+
 int host_load(struct cpu *c, vaddr_t va, unsigned size, uint64_t *ret_value)
 {
 	struct host_cpu *h = host_cpu(c);
-	unsigned first = in_page(va, size);
-	uint64_t low = 0;
 	char *p;
-	int err;
 
-	if (unlikely(first < size)) {
-		err = host_load(c, va, first, &low);
-		if (err)
-			return err;
-		err = access_to(h, va + first, ACCESS_USER, &p);
-		if (err)
-			return err;
-		*ret_value = low | guest_load(p, size - first) << (8 * first);
-		host_access_end(h);
-		return 0;
-	}
-	err = access_to(h, va, ACCESS_USER, &p);
-	if (unlikely(err))
-		return err;
+	if (unlikely(!is_plain(va, size)))
+		return load_slow(h, va, size, ret_value);
+	p = try_hit(h, va, false);
+	if (unlikely(!p))
+		return load_slow(h, va, size, ret_value);
 	linger();
 	*ret_value = guest_load(p, size);
 	host_access_end(h);
@@ -334,17 +411,13 @@ int host_load(struct cpu *c, vaddr_t va, unsigned size, uint64_t *ret_value)
 int host_store(struct cpu *c, vaddr_t va, unsigned size, uint64_t value)
 {
 	struct host_cpu *h = host_cpu(c);
-	unsigned first = in_page(va, size);
 	char *p;
-	int err;
 
-	if (unlikely(first < size)) {
-		err = host_store(c, va, first, value);
-		return err ? err : host_store(c, va + first, size - first, value >> (8 * first));
-	}
-	err = access_to(h, va, ACCESS_USER | ACCESS_WRITE, &p);
-	if (unlikely(err))
-		return err;
+	if (unlikely(!is_plain(va, size)))
+		return store_slow(h, va, size, value);
+	p = try_hit(h, va, true);
+	if (unlikely(!p))
+		return store_slow(h, va, size, value);
 	linger();
 	guest_store(p, size, value);
 	host_access_end(h);
