@@ -1,6 +1,6 @@
 /*
- * What the commands share. One table of options a command feeds parsing, --help and 'did you mean'. Exit codes: 0 done, 1 the run
- * failed, 2 it was asked for in a wrong way.
+ * What the commands share. One table of options a command feeds parsing, --help and 'did you mean'. Exit codes: 0
+ * done, 1 the run failed, 2 it was asked for in a wrong way.
  */
 #ifndef QUIRE_CLI_CLI_H
 #define QUIRE_CLI_CLI_H
@@ -14,11 +14,11 @@
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 enum opt_kind {
-	OPT_FLAG,   /* to: bool */
-	OPT_TEXT,   /* to: const char * */
-	OPT_LIST,   /* to: struct opt_list; may be repeated */
-	OPT_SIZE,   /* to: uint64_t, bytes; K, M, G, T in powers of 1024 */
-	OPT_COUNT,  /* to: uint64_t; k, M, G in powers of 1000 */
+	OPT_FLAG, /* to: bool */
+	OPT_TEXT, /* to: const char * */
+	OPT_LIST, /* to: struct opt_list; may be repeated */
+	OPT_SIZE, /* to: uint64_t, bytes; K, M, G, T in powers of 1024 */
+	OPT_COUNT, /* to: uint64_t; k, M, G in powers of 1000 */
 };
 
 #define OPT_LIST_MAX 64
@@ -30,18 +30,18 @@ struct opt_list {
 
 struct opt {
 	const char *name;
-	char letter;     /* 0: none */
+	char letter; /* 0: none */
 	enum opt_kind kind;
 	void *to;
 	uint64_t min, max; /* numbers: allowed range */
-	const char *arg;   /* how the argument is called in the help; NULL for flags */
+	const char *arg; /* how the argument is called in the help; NULL for flags */
 	const char *help;
 };
 
 /* What a command's help says around its options. */
 struct opt_help {
 	const char *usage; /* "quire run [OPTIONS] FILE|WORKLOAD" ...; lines */
-	const char *text;  /* what it does; examples */
+	const char *text; /* what it does; examples */
 };
 
 struct command {
@@ -53,10 +53,11 @@ struct command {
 extern const struct command cmd_run, cmd_record, cmd_trace, cmd_knobs, cmd_machine, cmd_bench, cmd_bench_load;
 
 /*
- * Parse argv (argv[0] skipped). opts ends with a NULL name. Everything after the first "--" is *ret_rest (NULL without one); operands go
- * to args. Returns -1 to go on, or an exit code: --help has been printed, or a usage error.
+ * Parse argv (argv[0] skipped). opts ends with a NULL name. Everything after the first "--" is *ret_rest (NULL
+ * without one); operands go to args. Returns -1 to go on, or an exit code: --help has been printed, or a usage error.
  */
-int opt_parse(int argc, char **argv, const struct opt *opts, const struct opt_help *help, struct opt_list *args, char ***ret_rest);
+int opt_parse(int argc, char **argv, const struct opt *opts, const struct opt_help *help, struct opt_list *args,
+	      char ***ret_rest);
 /* Print a usage error for a command, one line and where help is. Returns EXIT_USAGE. */
 ATTR_PRINTF(2, 3) int usage_error(const char *command, const char *fmt, ...);
 /* One line "quire: ..." on stderr. Returns EXIT_FAILED. */

@@ -1,4 +1,4 @@
-/* quire bench: how fast quire is on this computer, beside its peers. And bench-load, the program that the peers are given. */
+/* quire bench: how fast quire is on this computer, beside its peers. And bench-load, the peers' program. */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "lab/bench_replay.h"
@@ -13,9 +13,12 @@
 
 static const struct opt_help help = {
 	.usage = "quire bench replay [OPTIONS] [TRACE.qtr [-- PROGRAM ARGUMENTS]]",
-	.text = "References replayed a second on one CPU, with the whole engine in the loop: a stream (stride of 8 bytes), uniformly random loads,\n"
-		"and a recording: TRACE, or redis under its own benchmark, recorded for the purpose. Beside it stand valgrind's cachegrind\n"
-		"and lackey on the same program (PROGRAM for TRACE), run in turn. Both are measured by their CPU time.\n",
+	.text = "References replayed a second on one CPU, with the whole engine in the loop: a stream (stride of 8 "
+		"bytes), uniformly random loads,\n"
+		"and a recording: TRACE, or redis under its own benchmark, recorded for the purpose. Beside it stand "
+		"valgrind's cachegrind\n"
+		"and lackey on the same program (PROGRAM for TRACE), run in turn. Both are measured by their CPU "
+		"time.\n",
 };
 
 static void show(void *arg, const char *line)
@@ -59,7 +62,8 @@ static void print_result(FILE *f, const struct bench_options *o, const struct be
 		table_cell(&t, b->peer_name ? b->peer_name : "-");
 	}
 	table_print(&t, f, TABLE_WIDTH, want_bold(fileno(f)));
-	fprintf(f, "\nMeasured on this computer, CPU time of one thread, median of %u; the engine models %s.\n", o->repeats, o->machine->name);
+	fprintf(f, "\nMeasured on this computer, CPU time of one thread, median of %u; the engine models %s.\n",
+		o->repeats, o->machine->name);
 	if (o->repeats < 6)
 		fputs("Fewer than 6 repeats: the interval is the range seen, and holds with less than 95 %.\n", f);
 	if (r->note[0])
@@ -75,10 +79,11 @@ static json_t *result_json(const struct bench_options *o, const struct bench_res
 		const struct bench_row *b = &r->row[i];
 		bool p = b->peer_name != NULL;
 
-		json_array_append_new(list, json_pack("{s:s, s:f, s:o, s:s?, s:s, s:s, s:o, s:o, s:o}", "name", b->name, "ours", b->ours,
-						      "peer", p ? json_real(b->peer) : json_null(), "peer_name", b->peer_name, "unit",
-						      "references/s", "better", "higher", "ratio", p ? json_real(b->ratio) : json_null(),
-						      "low", p ? json_real(b->low) : json_null(), "high",
+		json_array_append_new(list, json_pack("{s:s, s:f, s:o, s:s?, s:s, s:s, s:o, s:o, s:o}", "name", b->name,
+						      "ours", b->ours, "peer", p ? json_real(b->peer) : json_null(),
+						      "peer_name", b->peer_name, "unit", "references/s", "better",
+						      "higher", "ratio", p ? json_real(b->ratio) : json_null(), "low",
+						      p ? json_real(b->low) : json_null(), "high",
 						      p ? json_real(b->high) : json_null()));
 	}
 	json_object_set_new(root, "results", list);
@@ -121,10 +126,13 @@ static int run(int argc, char **argv)
 	ssize_t n;
 	int code;
 	const struct opt opts[] = {
-		{ "machine", 'm', OPT_TEXT, &machine_name, 0, 0, "NAME|FILE", "the machine to model; default: this computer's kind" },
+		{ "machine", 'm', OPT_TEXT, &machine_name, 0, 0, "NAME|FILE",
+		  "the machine to model; default: this computer's kind" },
 		{ "repeats", 'r', OPT_COUNT, &repeats, 1, 64, "N", "how often each is measured; default 6" },
-		{ "size", 0, OPT_SIZE, &size, 4096, 1ULL << 40, "BYTES", "memory of the stream and the random loads; default 1G" },
-		{ "count", 0, OPT_COUNT, &count, 10, 1ULL << 40, "N", "loads replayed (peers do a part of them); default 100M" },
+		{ "size", 0, OPT_SIZE, &size, 4096, 1ULL << 40, "BYTES",
+		  "memory of the stream and the random loads; default 1G" },
+		{ "count", 0, OPT_COUNT, &count, 10, 1ULL << 40, "N",
+		  "loads replayed (peers do a part of them); default 100M" },
 		{ "no-peers", 0, OPT_FLAG, &no_peers, 0, 0, NULL, "measure quire only" },
 		{ "json", 'j', OPT_TEXT, &json, 0, 0, "FILE", "write the result as JSON too; - is standard output" },
 		{ 0 },
@@ -138,7 +146,9 @@ static int run(int argc, char **argv)
 	if (args.nr > 2)
 		return usage_error("bench", "one recording at a time");
 	if (program && (args.nr < 2 || !program[0]))
-		return usage_error("bench", "a program stands for the recording that it is the source of: TRACE.qtr -- PROGRAM ...");
+		return usage_error(
+			"bench",
+			"a program stands for the recording that it is the source of: TRACE.qtr -- PROGRAM ...");
 	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	if (n < 0)
 		return failure("/proc/self/exe: %s", strerror(errno));
@@ -148,8 +158,17 @@ static int run(int argc, char **argv)
 		return code;
 	progress_init(&line);
 	struct bench_options o = {
-		.machine = &machine, .repeats = (unsigned)repeats, .size = size, .count = count, .trace = args.nr > 1 ? args.v[1] : NULL,
-		.program = program, .self = self, .no_peers = no_peers, .say = show, .say_arg = &line, .stop = &interrupted,
+		.machine = &machine,
+		.repeats = (unsigned)repeats,
+		.size = size,
+		.count = count,
+		.trace = args.nr > 1 ? args.v[1] : NULL,
+		.program = program,
+		.self = self,
+		.no_peers = no_peers,
+		.say = show,
+		.say_arg = &line,
+		.stop = &interrupted,
 	};
 
 	code = bench(&o, json, &line);

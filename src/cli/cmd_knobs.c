@@ -10,7 +10,8 @@
 
 static const struct opt_help help = {
 	.usage = "quire knobs [OPTIONS] [NAME]",
-	.text = "Lists the settings that --set and --vary take, under Linux's names where it has one. NAME: only those that contain it.\n",
+	.text = "Lists the settings that --set and --vary take, under Linux's names where it has one. NAME: only those "
+		"that contain it.\n",
 };
 
 static void value_text(const struct knob *k, uint64_t v, char *buf, size_t len)
@@ -33,8 +34,8 @@ static void print_knob(FILE *f, const struct knob *k)
 	else if (k->type == KNOB_BOOL)
 		fputs("0, 1", f);
 	else
-		fprintf(f, "%s%" PRIu64 " to %" PRIu64 "%s%s", k->zero_ok && k->min ? "0, " : "", k->min, k->max, *k->unit ? " " : "",
-			k->unit);
+		fprintf(f, "%s%" PRIu64 " to %" PRIu64 "%s%s", k->zero_ok && k->min ? "0, " : "", k->min, k->max,
+			*k->unit ? " " : "", k->unit);
 	fprintf(f, "; default %s\n    from: %s\n", def, k->origin);
 }
 
@@ -82,8 +83,8 @@ static json_t *knob_json(const struct knob *k)
 	json_t *o;
 
 	value_text(k, k->def, def, sizeof(def));
-	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", k->name, "type", types[k->type], "default", def, "unit", k->unit, "help",
-		      k->help, "origin", k->origin);
+	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", k->name, "type", types[k->type], "default", def, "unit",
+		      k->unit, "help", k->help, "origin", k->origin);
 	if (o && k->type == KNOB_ENUM) {
 		json_t *values = json_array();
 
@@ -141,8 +142,8 @@ static int run(int argc, char **argv)
 
 		json_decref(root);
 		output_abort(&out);
-		return usage_error("knobs", "no such setting: %s%s%s%s", filter, near ? "; did you mean " : "", near ? near : "",
-				   near ? "?" : "");
+		return usage_error("knobs", "no such setting: %s%s%s%s", filter, near ? "; did you mean " : "",
+				   near ? near : "", near ? "?" : "");
 	}
 	return json_end(&out, root);
 }

@@ -57,15 +57,16 @@ static json_t *describe(const struct machine_desc *d)
 	json_t *nodes = json_array();
 
 	for (uint32_t i = 0; i < d->nr_nodes; i++)
-		json_array_append_new(nodes, json_pack("{s:o, s:i, s:o, s:o}", "memory_bytes", report_json_u64(d->nodes[i].memory), "socket",
-						       (int)d->nodes[i].socket, "read_latency_ps",
-						       report_json_u64(d->nodes[i].read_latency_ps), "read_bw_MBps",
-						       report_json_u64(d->nodes[i].read_bw_MBps)));
-	return json_pack("{s:s, s:s, s:s, s:s*, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "name", d->name, "kind", "model", "title", d->title,
-			 "source", d->source, "sockets", (int)d->sockets, "cores_per_socket", (int)d->cores_per_socket,
-			 "threads_per_core", (int)d->threads_per_core, "freq_khz", (int)d->freq_khz, "l1d_bytes",
-			 report_json_u64(d->l1d.size), "l2_bytes", report_json_u64(d->l2.size), "llc_bytes", report_json_u64(d->llc.size),
-			 "nodes", nodes);
+		json_array_append_new(nodes,
+				      json_pack("{s:o, s:i, s:o, s:o}", "memory_bytes",
+						report_json_u64(d->nodes[i].memory), "socket", (int)d->nodes[i].socket,
+						"read_latency_ps", report_json_u64(d->nodes[i].read_latency_ps),
+						"read_bw_MBps", report_json_u64(d->nodes[i].read_bw_MBps)));
+	return json_pack("{s:s, s:s, s:s, s:s*, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "name", d->name, "kind",
+			 "model", "title", d->title, "source", d->source, "sockets", (int)d->sockets,
+			 "cores_per_socket", (int)d->cores_per_socket, "threads_per_core", (int)d->threads_per_core,
+			 "freq_khz", (int)d->freq_khz, "l1d_bytes", report_json_u64(d->l1d.size), "l2_bytes",
+			 report_json_u64(d->l2.size), "llc_bytes", report_json_u64(d->llc.size), "nodes", nodes);
 }
 
 static int show(const char *name, const char *json_path, struct output *out)
@@ -116,8 +117,8 @@ static int run(int argc, char **argv)
 		return usage_error("machine", "list or show NAME?");
 	if (strcmp(args.v[0], "list") && strcmp(args.v[0], "show")) {
 		near = nearest(args.v[0], 2, verb_name, NULL);
-		return usage_error("machine", "list or show, not %s%s%s%s", args.v[0], near ? "; did you mean " : "", near ? near : "",
-				   near ? "?" : "");
+		return usage_error("machine", "list or show, not %s%s%s%s", args.v[0], near ? "; did you mean " : "",
+				   near ? near : "", near ? "?" : "");
 	}
 	if (args.nr != (args.v[0][0] == 'l' ? 1U : 2U))
 		return usage_error("machine", args.v[0][0] == 'l' ? "list takes no name" : "show takes one name");
@@ -129,4 +130,6 @@ static int run(int argc, char **argv)
 	return code;
 }
 
-const struct command cmd_machine = { .name = "machine", .help = "list or show the machines that can be modelled", .run = run };
+const struct command cmd_machine = { .name = "machine",
+				     .help = "list or show the machines that can be modelled",
+				     .run = run };

@@ -11,13 +11,14 @@
 #include <string.h>
 #include <time.h>
 
-/* Bytes a reference in a recording: sorting text and SQLite take 0.4 to 0.6, uniformly random loads 4 (tests/bench/bench_trace.c). */
+/* Bytes a reference in a recording: sorting and SQLite take 0.4 to 0.6, random loads 4 (tests/bench/bench_trace.c). */
 #define TYPICAL_MILLI_BYTES 600ULL
 #define LOW_DISK (1ULL << 30)
 
 static const struct opt_help help = {
 	.usage = "quire record [OPTIONS] -o FILE.qtr -- PROGRAM [ARGUMENTS]",
-	.text = "Runs a program, with its threads and children, under the recorder. Its input and output are its own; Ctrl-C ends it\n"
+	.text = "Runs a program, with its threads and children, under the recorder. Its input and output are its own; "
+		"Ctrl-C ends it\n"
 		"and keeps what there is. The file replaces an older one only when it is complete.\n\n"
 		"  quire record -o redis.qtr -- redis-server --save ''\n",
 };
@@ -57,8 +58,10 @@ static void estimate(struct recording *r)
 	unit_format(room, STYLE_BYTES, r->free_bytes, 0);
 	unit_format(refs, STYLE_COUNT, (uint64_t)((unsigned __int128)r->free_bytes * 1000 / TYPICAL_MILLI_BYTES), 0);
 	if (r->line.on || r->free_bytes < LOW_DISK)
-		fprintf(stderr, "quire: %s: %s free: room for about %s references (0.6 bytes each, as programs typically take)\n", r->out,
-			room, refs);
+		fprintf(stderr,
+			"quire: %s: %s free: room for about %s references (0.6 bytes each, as programs typically "
+			"take)\n",
+			r->out, room, refs);
 }
 
 static void summary(const struct recording *r, const struct record_result *res, uint64_t bytes)
@@ -68,11 +71,13 @@ static void summary(const struct recording *r, const struct record_result *res, 
 	unit_grouped(refs, res->refs);
 	unit_grouped(insns, res->insns);
 	unit_format(size, STYLE_BYTES, bytes, 0);
-	fprintf(stderr, "quire: %s: %s references, %s instructions, %" PRIu64 " system calls, %" PRIu64 " threads in %" PRIu64
-			" processes, %s\n",
+	fprintf(stderr,
+		"quire: %s: %s references, %s instructions, %" PRIu64 " system calls, %" PRIu64 " threads in %" PRIu64
+		" processes, %s\n",
 		r->out, refs, insns, res->syscalls, res->streams, res->processes, size);
 	if (res->signal)
-		fprintf(stderr, "quire: the program was ended by signal %d (%s)\n", res->signal, strsignal(res->signal));
+		fprintf(stderr, "quire: the program was ended by signal %d (%s)\n", res->signal,
+			strsignal(res->signal));
 	else if (res->exit_status)
 		fprintf(stderr, "quire: the program ended with status %d\n", res->exit_status);
 	if (res->stopped)
@@ -81,17 +86,21 @@ static void summary(const struct recording *r, const struct record_result *res, 
 		fprintf(stderr, "quire: %s\n", res->note);
 }
 
-static json_t *result_json(const struct recording *r, const struct record_result *res, const char *command, uint64_t bytes)
+static json_t *result_json(const struct recording *r, const struct record_result *res, const char *command,
+			   uint64_t bytes)
 {
 	json_t *root = report_json("record");
 
-	json_object_set_new(root, "trace", json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file", r->out, "program", command,
-						     "references", report_json_u64(res->refs), "instructions",
-						     report_json_u64(res->insns), "syscalls", report_json_u64(res->syscalls), "threads",
-						     report_json_u64(res->streams), "processes", report_json_u64(res->processes),
-						     "threads_lost", report_json_u64(res->lost), "bytes", report_json_u64(bytes)));
-	json_object_set_new(root, "program", json_pack("{s:i, s:i, s:b, s:s}", "exit_status", res->exit_status, "signal", res->signal,
-						       "stopped", res->stopped, "note", res->note));
+	json_object_set_new(root, "trace",
+			    json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file", r->out, "program",
+				      command, "references", report_json_u64(res->refs), "instructions",
+				      report_json_u64(res->insns), "syscalls", report_json_u64(res->syscalls),
+				      "threads", report_json_u64(res->streams), "processes",
+				      report_json_u64(res->processes), "threads_lost", report_json_u64(res->lost),
+				      "bytes", report_json_u64(bytes)));
+	json_object_set_new(root, "program",
+			    json_pack("{s:i, s:i, s:b, s:s}", "exit_status", res->exit_status, "signal", res->signal,
+				      "stopped", res->stopped, "note", res->note));
 	return root;
 }
 
@@ -108,9 +117,13 @@ static int record(struct recording *r, char *const *argv, struct output *json)
 {
 	char command[2048], dir[1024], err[300] = "";
 	const struct trace_meta meta = {
-		.command = command, .recorder = "quire " QUIRE_VERSION, .start_unix_ns = (uint64_t)time(NULL) * 1000000000ULL,
+		.command = command,
+		.recorder = "quire " QUIRE_VERSION,
+		.start_unix_ns = (uint64_t)time(NULL) * 1000000000ULL,
 	};
-	struct record_options o = { .argv = argv, .stop = &interrupted, .output_bytes = output_bytes, .output_dir = dir };
+	struct record_options o = {
+		.argv = argv, .stop = &interrupted, .output_bytes = output_bytes, .output_dir = dir
+	};
 	struct record_result res = { 0 };
 	uint64_t bytes;
 	int rc, code = EXIT_DONE;
@@ -161,7 +174,8 @@ static int run(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	if (operands.nr)
-		return usage_error("record", "the program goes after --: quire record -o FILE.qtr -- %s ...", operands.v[0]);
+		return usage_error("record", "the program goes after --: quire record -o FILE.qtr -- %s ...",
+				   operands.v[0]);
 	if (!program || !program[0])
 		return usage_error("record", "no program: quire record -o FILE.qtr -- PROGRAM ...");
 	if (!r.out)
@@ -177,4 +191,6 @@ static int run(int argc, char **argv)
 	return code;
 }
 
-const struct command cmd_record = { .name = "record", .help = "record what a program does with its memory", .run = run };
+const struct command cmd_record = { .name = "record",
+				    .help = "record what a program does with its memory",
+				    .run = run };

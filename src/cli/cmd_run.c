@@ -23,8 +23,10 @@ struct run_args {
 static const struct opt_help help = {
 	.usage = "quire run [OPTIONS] FILE|WORKLOAD\n"
 		 "       quire run [OPTIONS] -- PROGRAM [ARGUMENTS]",
-	.text = "Replays what a program does with its memory on a modelled machine, once for each combination of settings,\n"
-		"and prints what each would do to it. FILE is a recording (a name with a / or a .), WORKLOAD a generated one:\n"
+	.text = "Replays what a program does with its memory on a modelled machine, once for each combination of "
+		"settings,\n"
+		"and prints what each would do to it. FILE is a recording (a name with a / or a .), WORKLOAD a "
+		"generated one:\n"
 		"  stream   loads with a stride of 8 bytes, over and over\n"
 		"  random   loads of 8 bytes, uniformly\n"
 		"A PROGRAM runs under the recorder and feeds all engines at once; its input and output are its own.\n\n"
@@ -44,7 +46,8 @@ static int choose_source(const struct run_args *a, struct lab_source *ret)
 	const char *name = a->operands.nr ? a->operands.v[0] : NULL, *near;
 
 	if (a->operands.nr > 1)
-		return usage_error("run", "one recording or workload at a time (a program and its arguments go after --)");
+		return usage_error("run",
+				   "one recording or workload at a time (a program and its arguments go after --)");
 	if (a->program) {
 		if (name)
 			return usage_error("run", "%s and a program: only one can be run", name);
@@ -61,11 +64,14 @@ static int choose_source(const struct run_args *a, struct lab_source *ret)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(generated); i++)
 		if (!strcmp(name, generated[i])) {
-			*ret = (struct lab_source){ .kind = LAB_GENERATED, .name = name, .bytes = a->size, .count = a->count };
+			*ret = (struct lab_source){
+				.kind = LAB_GENERATED, .name = name, .bytes = a->size, .count = a->count
+			};
 			return -1;
 		}
 	near = nearest(name, ARRAY_SIZE(generated), generated_name, NULL);
-	return usage_error("run", "no such workload: %s; %s%s%s (a file's name has a / or a ., a program goes after --)", name,
+	return usage_error("run",
+			   "no such workload: %s; %s%s%s (a file's name has a / or a ., a program goes after --)", name,
 			   near ? "did you mean " : "there are stream and random", near ? near : "", near ? "?" : "");
 }
 
@@ -82,14 +88,16 @@ static void show_progress(void *arg, const struct lab_progress *p)
 
 	if (p->refs_total && rate && p->refs_done <= p->refs_total) {
 		format_duration(left, (p->refs_total - p->refs_done) / rate * 1000000000ULL);
-		progress_line(&s->line, "%zu of %zu rows, %" PRIu64 " %%, %.1f M references/s, %s left", p->rows_done, p->rows,
-			      p->refs_done * 100 / p->refs_total, (double)rate / 1e6, left);
+		progress_line(&s->line, "%zu of %zu rows, %" PRIu64 " %%, %.1f M references/s, %s left", p->rows_done,
+			      p->rows, p->refs_done * 100 / p->refs_total, (double)rate / 1e6, left);
 	} else {
-		progress_line(&s->line, "%.1f M references replayed, %.1f M/s", (double)p->refs_done / 1e6, (double)rate / 1e6);
+		progress_line(&s->line, "%.1f M references replayed, %.1f M/s", (double)p->refs_done / 1e6,
+			      (double)rate / 1e6);
 	}
 }
 
-static int report(const struct run_args *a, const struct lab_options *o, const struct lab_result *r, struct output *json)
+static int report(const struct run_args *a, const struct lab_options *o, const struct lab_result *r,
+		  struct output *json)
 {
 	FILE *f = text_stream(a->json);
 	bool bold = want_bold(fileno(f));
@@ -146,8 +154,14 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 {
 	struct settings settings;
 	struct lab_options o = {
-		.machine = machine, .settings = &settings, .seed = a->seed, .repeat = (unsigned)a->repeat, .jobs = (unsigned)a->jobs,
-		.keep_addresses = a->keep_addresses, .profile = a->profile, .stop = &interrupted,
+		.machine = machine,
+		.settings = &settings,
+		.seed = a->seed,
+		.repeat = (unsigned)a->repeat,
+		.jobs = (unsigned)a->jobs,
+		.keep_addresses = a->keep_addresses,
+		.profile = a->profile,
+		.stop = &interrupted,
 	};
 	struct output json;
 	char err[400];
@@ -172,22 +186,34 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 static int run(int argc, char **argv)
 {
 	struct run_args a = {
-		.seed = 1, .size = 1ULL << 30, .count = 100000000, .repeat = 1, .jobs = (uint64_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L),
+		.seed = 1,
+		.size = 1ULL << 30,
+		.count = 100000000,
+		.repeat = 1,
+		.jobs = (uint64_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L),
 	};
 	struct machine_desc machine;
 	int code;
 	const struct opt opts[] = {
-		{ "machine", 'm', OPT_TEXT, &a.machine, 0, 0, "NAME|FILE", "the machine to model ('quire machine list'); default: this computer's kind" },
-		{ "set", 's', OPT_LIST, &a.set, 0, 0, "NAME=VALUE", "a setting for all rows ('quire knobs' lists them); may be repeated" },
-		{ "vary", 'v', OPT_LIST, &a.vary, 0, 0, "NAME=V,V...", "a row for each value; several: each combination" },
+		{ "machine", 'm', OPT_TEXT, &a.machine, 0, 0, "NAME|FILE",
+		  "the machine to model ('quire machine list'); default: this computer's kind" },
+		{ "set", 's', OPT_LIST, &a.set, 0, 0, "NAME=VALUE",
+		  "a setting for all rows ('quire knobs' lists them); may be repeated" },
+		{ "vary", 'v', OPT_LIST, &a.vary, 0, 0, "NAME=V,V...",
+		  "a row for each value; several: each combination" },
 		{ "json", 'j', OPT_TEXT, &a.json, 0, 0, "FILE", "write the result as JSON too; - is standard output" },
-		{ "profile", 'p', OPT_FLAG, &a.profile, 0, 0, NULL, "print where the time went, by program and engine path" },
-		{ "repeat", 'r', OPT_COUNT, &a.repeat, 1, 1000000, "N", "replay the recording N times, one after another" },
-		{ "keep-addresses", 0, OPT_FLAG, &a.keep_addresses, 0, 0, NULL, "use the recorded addresses, not those that Linux would give" },
-		{ "seed", 0, OPT_COUNT, &a.seed, 0, UINT64_MAX, "N", "of the random draws; the same seed gives the same result" },
+		{ "profile", 'p', OPT_FLAG, &a.profile, 0, 0, NULL,
+		  "print where the time went, by program and engine path" },
+		{ "repeat", 'r', OPT_COUNT, &a.repeat, 1, 1000000, "N",
+		  "replay the recording N times, one after another" },
+		{ "keep-addresses", 0, OPT_FLAG, &a.keep_addresses, 0, 0, NULL,
+		  "use the recorded addresses, not those that Linux would give" },
+		{ "seed", 0, OPT_COUNT, &a.seed, 0, UINT64_MAX, "N",
+		  "of the random draws; the same seed gives the same result" },
 		{ "size", 0, OPT_SIZE, &a.size, 4096, 1ULL << 46, "BYTES", "stream, random: memory used; default 1G" },
 		{ "count", 0, OPT_COUNT, &a.count, 1, 1ULL << 60, "N", "stream, random: loads; default 100M" },
-		{ "jobs", 0, OPT_COUNT, &a.jobs, 1, 256, "N", "rows replayed at once; default: as many as there are CPUs" },
+		{ "jobs", 0, OPT_COUNT, &a.jobs, 1, 256, "N",
+		  "rows replayed at once; default: as many as there are CPUs" },
 		{ "quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "no table and no progress" },
 		{ 0 },
 	};
@@ -203,4 +229,6 @@ static int run(int argc, char **argv)
 	return code;
 }
 
-const struct command cmd_run = { .name = "run", .help = "replay a recording or a program under one or several settings", .run = run };
+const struct command cmd_run = { .name = "run",
+				 .help = "replay a recording or a program under one or several settings",
+				 .run = run };

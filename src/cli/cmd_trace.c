@@ -32,9 +32,10 @@ struct trace_args {
 
 static json_t *stream_json(const struct trace_info_stream *s)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "stream", report_json_u64(s->stream), "references", report_json_u64(s->refs),
-			 "instructions", report_json_u64(s->insns), "words", report_json_u64(s->words), "blocks",
-			 report_json_u64(s->blocks), "bytes", report_json_u64(s->bytes));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "stream", report_json_u64(s->stream), "references",
+			 report_json_u64(s->refs), "instructions", report_json_u64(s->insns), "words",
+			 report_json_u64(s->words), "blocks", report_json_u64(s->blocks), "bytes",
+			 report_json_u64(s->bytes));
 }
 
 static json_t *info_json(const char *path, const struct trace_info *i)
@@ -43,12 +44,13 @@ static json_t *info_json(const char *path, const struct trace_info *i)
 
 	for (uint32_t k = 0; k < i->nr_streams; k++)
 		json_array_append_new(streams, stream_json(&i->streams[k]));
-	json_object_set_new(root, "trace", json_pack("{s:s, s:i, s:s*, s:s*, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s*}", "file", path,
-						     "version", (int)i->version, "program", i->command, "recorder", i->recorder,
-						     "file_bytes", report_json_u64(i->file_bytes), "references",
-						     report_json_u64(i->refs), "instructions", report_json_u64(i->insns), "blocks",
-						     report_json_u64(i->blocks), "words", report_json_u64(i->words), "indexed", i->indexed,
-						     "damaged", i->damaged, "damage", i->damaged ? i->error : NULL));
+	json_object_set_new(root, "trace",
+			    json_pack("{s:s, s:i, s:s*, s:s*, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s*}", "file", path,
+				      "version", (int)i->version, "program", i->command, "recorder", i->recorder,
+				      "file_bytes", report_json_u64(i->file_bytes), "references",
+				      report_json_u64(i->refs), "instructions", report_json_u64(i->insns), "blocks",
+				      report_json_u64(i->blocks), "words", report_json_u64(i->words), "indexed",
+				      i->indexed, "damaged", i->damaged, "damage", i->damaged ? i->error : NULL));
 	json_object_set_new(root, "streams", streams);
 	if (i->deep) {
 		json_t *words = json_object();
@@ -111,7 +113,8 @@ static void print_info(FILE *f, const char *path, const struct trace_info *i)
 	fprintf(f, "references:   %s (instructions: %s)\n", a, b);
 	unit_grouped(a, i->words);
 	unit_grouped(b, i->blocks);
-	fprintf(f, "words:        %s in %s blocks, %.3f bytes each\n", a, b, i->words ? (double)i->bytes / (double)i->words : 0.0);
+	fprintf(f, "words:        %s in %s blocks, %.3f bytes each\n", a, b,
+		i->words ? (double)i->bytes / (double)i->words : 0.0);
 	fprintf(f, "threads:      %" PRIu32 "\n", i->nr_streams);
 	if (i->deep) {
 		unit_grouped(a, i->loads);
@@ -166,13 +169,14 @@ static int import(const struct trace_args *a, struct output *out)
 	unit_grouped(refs, r.refs);
 	unit_grouped(insns, r.insns);
 	unit_format(size, STYLE_BYTES, r.bytes, 0);
-	fprintf(text_stream(a->json), "%s: %s references, %s instructions, %" PRIu64 " areas of %s together\n", a->out, refs, insns, r.areas,
-		size);
+	fprintf(text_stream(a->json), "%s: %s references, %s instructions, %" PRIu64 " areas of %s together\n", a->out,
+		refs, insns, r.areas, size);
 	root = report_json("trace import");
-	json_object_set_new(root, "trace", json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "file", a->out, "format",
-						     r.format == IMPORT_LACKEY ? "lackey" : "text", "lines", report_json_u64(r.lines),
-						     "references", report_json_u64(r.refs), "instructions", report_json_u64(r.insns),
-						     "areas", report_json_u64(r.areas), "area_bytes", report_json_u64(r.bytes)));
+	json_object_set_new(root, "trace",
+			    json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "file", a->out, "format",
+				      r.format == IMPORT_LACKEY ? "lackey" : "text", "lines", report_json_u64(r.lines),
+				      "references", report_json_u64(r.refs), "instructions", report_json_u64(r.insns),
+				      "areas", report_json_u64(r.areas), "area_bytes", report_json_u64(r.bytes)));
 	return json_end(out, root);
 }
 
@@ -193,7 +197,8 @@ static int run(int argc, char **argv)
 	const struct opt opts[] = {
 		{ "verify", 0, OPT_FLAG, &a.verify, 0, 0, NULL, "info: read and check every block" },
 		{ "output", 'o', OPT_TEXT, &a.out, 0, 0, "FILE", "import: the recording to write" },
-		{ "format", 'f', OPT_TEXT, &a.format, 0, 0, "lackey|text", "import: what the text is; default: seen from its first line" },
+		{ "format", 'f', OPT_TEXT, &a.format, 0, 0, "lackey|text",
+		  "import: what the text is; default: seen from its first line" },
 		{ "json", 'j', OPT_TEXT, &a.json, 0, 0, "FILE", "write the result as JSON too; - is standard output" },
 		{ 0 },
 	};
@@ -206,8 +211,8 @@ static int run(int argc, char **argv)
 	is_info = !strcmp(a.operands.v[0], "info");
 	if (!is_info && strcmp(a.operands.v[0], "import")) {
 		near = nearest(a.operands.v[0], 2, verb_name, NULL);
-		return usage_error("trace", "info or import, not %s%s%s%s", a.operands.v[0], near ? "; did you mean " : "",
-				   near ? near : "", near ? "?" : "");
+		return usage_error("trace", "info or import, not %s%s%s%s", a.operands.v[0],
+				   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 	}
 	if (a.operands.nr != 2)
 		return usage_error("trace", "%s takes one file", a.operands.v[0]);

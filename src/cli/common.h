@@ -7,7 +7,7 @@
 #include "machine/desc.h"
 #include "report/output.h"
 
-/* --json FILE: opened before the work, so that a bad place fails at once. path NULL: nothing. Exit code or -1 to go on. */
+/* --json FILE: opened before the work, so that a bad place fails at once. path NULL: nothing. Exit code, or -1. */
 int json_begin(struct output *o, const char *path);
 /* Write and complete; root is let go of. Returns an exit code. */
 int json_end(struct output *o, json_t *root);

@@ -46,11 +46,12 @@ int main(int argc, char **argv)
 		if (!strcmp(name, commands[i]->name)) {
 			int rc = commands[i]->run(argc - 1, argv + 1);
 
-			if (rc == EXIT_DONE && (fflush(stdout) || ferror(stdout))) /* an earlier flush may have failed */
+			if (rc == EXIT_DONE &&
+			    (fflush(stdout) || ferror(stdout))) /* an earlier flush may have failed */
 				return failure("standard output cannot be written");
 			return rc;
 		}
 	near = nearest(name, ARRAY_SIZE(commands), command_name, NULL);
-	return usage_error(NULL, "no such %s: %s%s%s%s", name[0] == '-' ? "option" : "command", name, near ? "; did you mean " : "",
-			   near ? near : "", near ? "?" : "");
+	return usage_error(NULL, "no such %s: %s%s%s%s", name[0] == '-' ? "option" : "command", name,
+			   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }

@@ -107,8 +107,9 @@ static void print_help(const struct opt *opts, const struct opt_help *help)
 	for (; opts->name; opts++) {
 		char left[64];
 
-		snprintf(left, sizeof(left), "%c%c%s --%s%s%s", opts->letter ? '-' : ' ', opts->letter ? opts->letter : ' ',
-			 opts->letter ? "," : " ", opts->name, opts->arg ? " " : "", opts->arg ? opts->arg : "");
+		snprintf(left, sizeof(left), "%c%c%s --%s%s%s", opts->letter ? '-' : ' ',
+			 opts->letter ? opts->letter : ' ', opts->letter ? "," : " ", opts->name, opts->arg ? " " : "",
+			 opts->arg ? opts->arg : "");
 		printf("  %-30s %s\n", left, opts->help);
 	}
 	puts("      --help                     this text");
@@ -163,8 +164,10 @@ static int take(const char *command, const struct opt *o, char *value)
 	case OPT_SIZE:
 	case OPT_COUNT:
 		if (parse_number(value, o->kind, &v) || v < o->min || v > o->max)
-			return usage_error(command, "--%s %s: allowed: %" PRIu64 " to %" PRIu64 "%s", o->name, value, o->min, o->max,
-					   o->kind == OPT_SIZE ? " bytes (K, M, G, T may follow)" : " (k, M, G may follow)");
+			return usage_error(command, "--%s %s: allowed: %" PRIu64 " to %" PRIu64 "%s", o->name, value,
+					   o->min, o->max,
+					   o->kind == OPT_SIZE ? " bytes (K, M, G, T may follow)"
+							       : " (k, M, G may follow)");
 		*(uint64_t *)o->to = v;
 		return 0;
 	}
@@ -178,7 +181,8 @@ static int unknown(const char *command, const struct opt *opts, const char *give
 
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(given, "="), given);
 	near = !strncmp(name, "--", 2) ? nearest(name + 2, opt_count(opts), opt_name, opts) : NULL;
-	return usage_error(command, "no such option: %s%s%s%s", name, near ? "; did you mean --" : "", near ? near : "", near ? "?" : "");
+	return usage_error(command, "no such option: %s%s%s%s", name, near ? "; did you mean --" : "", near ? near : "",
+			   near ? "?" : "");
 }
 
 static int parse_all(int argc, char **argv, const struct opt *opts, const struct opt_help *help, struct opt_list *args)
@@ -189,7 +193,9 @@ static int parse_all(int argc, char **argv, const struct opt *opts, const struct
 	int key, index;
 
 	for (size_t i = 0; i < n && i < MAX_OPTS; i++) {
-		longs[i] = (struct option){ .name = opts[i].name, .has_arg = opts[i].kind != OPT_FLAG, .val = (int)i + HELP_KEY + 1 };
+		longs[i] = (struct option){ .name = opts[i].name,
+					    .has_arg = opts[i].kind != OPT_FLAG,
+					    .val = (int)i + HELP_KEY + 1 };
 		if (opts[i].letter) {
 			shorts[len++] = opts[i].letter;
 			if (opts[i].kind != OPT_FLAG)
@@ -226,7 +232,8 @@ static int parse_all(int argc, char **argv, const struct opt *opts, const struct
 	return -1;
 }
 
-int opt_parse(int argc, char **argv, const struct opt *opts, const struct opt_help *help, struct opt_list *args, char ***ret_rest)
+int opt_parse(int argc, char **argv, const struct opt *opts, const struct opt_help *help, struct opt_list *args,
+	      char ***ret_rest)
 {
 	int n = argc;
 

@@ -1,6 +1,6 @@
 /*
- * The peers of the replay bench: valgrind's cachegrind and lackey on a program, and a client beside it where the program is a
- * server. Also the real program of the bench: redis.
+ * The peers of the replay bench: valgrind's cachegrind and lackey on a program, and a client beside it where the
+ * program is a server. Also the real program of the bench: redis.
  */
 #include "lab/bench_int.h"
 
@@ -31,7 +31,8 @@ bool bench_have(const char *program)
 	for (const char *p = path ? path : ""; *p;) {
 		size_t n = strcspn(p, ":");
 
-		if (snprintf(file, sizeof(file), "%.*s/%s", (int)n, p, program) < (int)sizeof(file) && !access(file, X_OK))
+		if (snprintf(file, sizeof(file), "%.*s/%s", (int)n, p, program) < (int)sizeof(file) &&
+		    !access(file, X_OK))
 			return true;
 		p += n + (p[n] == ':');
 	}
@@ -69,14 +70,14 @@ static void exec_peer(enum bench_peer peer, char *const *argv, int errfd)
 	size_t n = 0;
 	int null = open("/dev/null", O_RDWR);
 
-	args[n++] = (char *)(uintptr_t)"valgrind";
+	args[n++] = (char *)(uintptr_t) "valgrind";
 	if (peer == PEER_CACHEGRIND) {
-		args[n++] = (char *)(uintptr_t)"--tool=cachegrind";
-		args[n++] = (char *)(uintptr_t)"--cachegrind-out-file=/dev/null";
+		args[n++] = (char *)(uintptr_t) "--tool=cachegrind";
+		args[n++] = (char *)(uintptr_t) "--cachegrind-out-file=/dev/null";
 	} else {
-		args[n++] = (char *)(uintptr_t)"--tool=lackey";
-		args[n++] = (char *)(uintptr_t)"--trace-mem=yes";
-		args[n++] = (char *)(uintptr_t)"--log-file=/dev/null";
+		args[n++] = (char *)(uintptr_t) "--tool=lackey";
+		args[n++] = (char *)(uintptr_t) "--trace-mem=yes";
+		args[n++] = (char *)(uintptr_t) "--log-file=/dev/null";
 	}
 	for (size_t i = 0; argv[i] && i < MAX_ARGS; i++)
 		args[n++] = argv[i];
@@ -174,8 +175,8 @@ double bench_median(double *v, size_t n, double *ret_low, double *ret_high)
 
 static void redis_describe(struct bench_redis *r)
 {
-	static const char *const args[] = { "redis-server", "--save", "", "--port", "0", "--appendonly", "no",
-					   "--logfile", "/dev/null", "--unixsocket" };
+	static const char *const args[] = { "redis-server", "--save", "",	   "--port",	"0",
+					    "--appendonly", "no",     "--logfile", "/dev/null", "--unixsocket" };
 	size_t n = 0;
 
 	for (; n < sizeof(args) / sizeof(args[0]); n++)
@@ -190,7 +191,8 @@ static void redis_describe(struct bench_redis *r)
 
 int bench_redis_record(struct bench_redis *r, const volatile bool *stop, char *err, size_t errlen)
 {
-	const struct trace_meta meta = { .command = "redis-server under redis-benchmark", .recorder = "quire " QUIRE_VERSION };
+	const struct trace_meta meta = { .command = "redis-server under redis-benchmark",
+					 .recorder = "quire " QUIRE_VERSION };
 	struct record_options o = { .stop = stop };
 	struct record_result res;
 	struct trace_writer *w;

@@ -1,7 +1,8 @@
 /*
- * The replay bench: each figure is a median over repeats, each repeat a pair of ours and each peer's, one after the other. Of the
- * generated workloads the loads are compared: on both sides, what a run without loads takes (start-up, and filling the memory, which
- * costs us modelled page clearing that no peer does) is measured once and taken off. Recordings are compared whole.
+ * The replay bench: each figure is a median over repeats, each repeat a pair of ours and each peer's, one after the
+ * other. Of the generated workloads the loads are compared: on both sides, what a run without loads takes (start-up,
+ * and filling the memory, which costs us modelled page clearing that no peer does) is measured once and taken off.
+ * Recordings are compared whole.
  */
 #include "lab/bench_replay.h"
 
@@ -27,10 +28,10 @@ static const struct {
 struct subject {
 	char name[80];
 	struct lab_source source;
-	char *const *argv;  /* the peers' program; NULL: no peers */
+	char *const *argv; /* the peers' program; NULL: no peers */
 	char *const *base_argv; /* the same without its loads; NULL: nothing is taken off */
 	const char *client;
-	char *count_arg;    /* the argument of argv that says how many loads; NULL: what cachegrind counts */
+	char *count_arg; /* the argument of argv that says how many loads; NULL: what cachegrind counts */
 };
 
 struct bench {
@@ -99,12 +100,14 @@ static bool stopped(const struct bench *b)
 /* One replay on one thread: CPU time, and the references beyond those that a run without loads has. */
 static int replay_once(struct bench *b, const struct subject *s, uint64_t count, uint64_t *ret_ns, uint64_t *ret_refs)
 {
-	const struct lab_options lo = { .source = s->source, .machine = b->o->machine, .settings = &b->settings, .seed = 1,
-					.stop = b->o->stop };
+	const struct lab_options lo = {
+		.source = s->source, .machine = b->o->machine, .settings = &b->settings, .seed = 1, .stop = b->o->stop
+	};
 	struct lab_row row = { .settings = &b->settings.rows[0] };
 	struct trace_source *src;
-	int rc = s->source.kind == LAB_FILE ? trace_file_open(s->source.name, &src, b->err, b->errlen) :
-					      trace_synthetic_open(s->source.name, s->source.bytes, count, 1, &src, b->err, b->errlen);
+	int rc = s->source.kind == LAB_FILE
+			 ? trace_file_open(s->source.name, &src, b->err, b->errlen)
+			 : trace_synthetic_open(s->source.name, s->source.bytes, count, 1, &src, b->err, b->errlen);
 
 	if (rc)
 		return rc;
@@ -135,8 +138,9 @@ static int measure_ours(struct bench *b, const struct subject *s, uint64_t base_
 	return rc;
 }
 
-/* References a second of one run of a peer; base_ns is what it takes without loads. *counted: cachegrind's, kept for lackey. */
-static int measure_peer(struct bench *b, const struct subject *s, enum bench_peer p, uint64_t base_ns, uint64_t *counted, double *ret)
+/* References a second of a peer; base_ns: what it takes without loads. *counted: cachegrind's, kept for lackey. */
+static int measure_peer(struct bench *b, const struct subject *s, enum bench_peer p, uint64_t base_ns,
+			uint64_t *counted, double *ret)
 {
 	uint64_t ns, refs, n = MAX(b->o->count / peer_loads[p].part, peer_loads[p].least);
 	int rc;
@@ -162,7 +166,8 @@ static int measure_peer(struct bench *b, const struct subject *s, enum bench_pee
 	return 0;
 }
 
-static void add_row(struct bench *b, const struct subject *s, const char *peer, const double *ours, const double *theirs, size_t n)
+static void add_row(struct bench *b, const struct subject *s, const char *peer, const double *ours,
+		    const double *theirs, size_t n)
 {
 	double o[MAX_REPEATS], t[MAX_REPEATS], r[MAX_REPEATS], low, high;
 	struct bench_row *row;
@@ -235,11 +240,18 @@ static int measure(struct bench *b, const struct subject *s)
 static int measure_generated(struct bench *b, const char *kind, const char *name)
 {
 	char size[COUNT_ARG], count[COUNT_ARG] = "";
-	char *argv[] = { (char *)(uintptr_t)b->o->self, (char *)(uintptr_t)"bench-load", (char *)(uintptr_t)kind, size, count, NULL };
-	char *base[] = { argv[0], argv[1], argv[2], size, (char *)(uintptr_t)"0", NULL };
+	char *argv[] = { (char *)(uintptr_t)b->o->self,
+			 (char *)(uintptr_t) "bench-load",
+			 (char *)(uintptr_t)kind,
+			 size,
+			 count,
+			 NULL };
+	char *base[] = { argv[0], argv[1], argv[2], size, (char *)(uintptr_t) "0", NULL };
 	struct subject s = {
-		.source = { .kind = LAB_GENERATED, .name = kind, .bytes = b->o->size, .count = b->o->count }, .argv = argv,
-		.base_argv = base, .count_arg = count,
+		.source = { .kind = LAB_GENERATED, .name = kind, .bytes = b->o->size, .count = b->o->count },
+		.argv = argv,
+		.base_argv = base,
+		.count_arg = count,
 	};
 
 	snprintf(s.name, sizeof(s.name), "%s", name);
@@ -281,7 +293,9 @@ static int measure_redis(struct bench *b)
 	if (!rc && stopped(b))
 		rc = -EINTR;
 	if (!rc) {
-		struct subject s = { .name = "replay_redis", .source = { .kind = LAB_FILE, .name = r.trace }, .argv = r.argv,
+		struct subject s = { .name = "replay_redis",
+				     .source = { .kind = LAB_FILE, .name = r.trace },
+				     .argv = r.argv,
 				     .client = r.client };
 
 		rc = measure(b, &s);

@@ -23,7 +23,8 @@ uint64_t metrics_u64(const struct metrics *ms, const char *name)
 	return v;
 }
 
-void metrics_add(struct metrics *ms, const char *name, uint64_t value, unsigned decimals, const char *unit, const char *help)
+void metrics_add(struct metrics *ms, const char *name, uint64_t value, unsigned decimals, const char *unit,
+		 const char *help)
 {
 	char *copy;
 
@@ -45,7 +46,8 @@ void metrics_add(struct metrics *ms, const char *name, uint64_t value, unsigned 
 		ms->error = -ENOMEM;
 		return;
 	}
-	ms->m[ms->nr++] = (struct metric){ .name = copy, .unit = unit, .help = help, .value = value, .decimals = decimals };
+	ms->m[ms->nr++] =
+		(struct metric){ .name = copy, .unit = unit, .help = help, .value = value, .decimals = decimals };
 }
 
 void metrics_done(struct metrics *ms)

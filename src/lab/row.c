@@ -1,6 +1,6 @@
 /*
- * One row: a machine, an engine on it, a replay, and the numbers that come out. Everything is created and destroyed here, in the
- * thread that runs the row.
+ * One row: a machine, an engine on it, a replay, and the numbers that come out. Everything is created and destroyed
+ * here, in the thread that runs the row.
  */
 #include "lab/run.h"
 
@@ -28,32 +28,35 @@ static void collect_time(struct metrics *ms, const struct replay_result *r)
 {
 	metrics_add(ms, "time_ns", r->elapsed_ns, 0, "ns", "elapsed time on the modelled machine");
 	metrics_add(ms, "cpu_time_ns", r->cpu_ns, 0, "ns", "time on CPUs, all tasks");
-	metrics_add(ms, "think_time_ns", r->think_ns, 0, "ns", "waiting for the world outside the recording, as recorded");
+	metrics_add(ms, "think_time_ns", r->think_ns, 0, "ns",
+		    "waiting for the world outside the recording, as recorded");
 	metrics_add(ms, "references", r->refs, 0, "", "loads and stores replayed");
 	metrics_add(ms, "references_load", r->loads, 0, "", "");
 	metrics_add(ms, "references_store", r->stores, 0, "", "");
 	metrics_add(ms, "references_unmapped", r->refs_unmapped, 0, "", "skipped: no area covered the address");
-	metrics_add(ms, "references_failed", r->refs_failed, 0, "", "their fault failed: a signal in the program, or out of memory");
+	metrics_add(ms, "references_failed", r->refs_failed, 0, "",
+		    "their fault failed: a signal in the program, or out of memory");
 	metrics_add(ms, "syscalls", r->syscalls, 0, "", "system calls replayed");
-	metrics_add(ms, "syscalls_differing", r->mm_call_diffs, 0, "", "memory calls that ended otherwise than when recorded");
+	metrics_add(ms, "syscalls_differing", r->mm_call_diffs, 0, "",
+		    "memory calls that ended otherwise than when recorded");
 	metrics_add(ms, "threads", r->streams, 0, "", "");
 	metrics_add(ms, "processes", r->processes, 0, "", "");
 	metrics_add(ms, "execs", r->images, 0, "", "");
 	metrics_add(ms, "waits_released", r->order_released, 0, "", "waits whose waker is not in the recording");
 }
 
-static void collect_memory(struct metrics *ms, const struct quire *q, const struct replay_result *r)
+static void collect_memory(struct metrics *ms, const struct replay_result *r)
 {
 	metrics_add(ms, "rss_peak_bytes", r->rss_peak_bytes, 0, "bytes", "resident memory of all processes, highest");
-	metrics_add(ms, "rss_final_bytes", r->rss_final_bytes, 0, "bytes", "resident memory of the recorded process just before it ended");
+	metrics_add(ms, "rss_final_bytes", r->rss_final_bytes, 0, "bytes",
+		    "resident memory of the recorded process just before it ended");
 	metrics_add(ms, "anon_peak_bytes", r->anon_peak_bytes, 0, "bytes", "anonymous memory at the peak");
 	metrics_add(ms, "anon_huge_peak_bytes", r->anon_huge_peak_bytes, 0, "bytes", "of it on 2 MiB pages");
 	metrics_add(ms, "huge_share", per_mille(r->anon_huge_peak_bytes, r->anon_peak_bytes), 3, "ratio",
 		    "share of anonymous memory on 2 MiB pages, at the peak");
-	metrics_add(ms, "memory_peak_bytes", r->memory_peak_bytes, 0, "bytes", "frames in use, page cache and tables included, highest");
+	metrics_add(ms, "memory_peak_bytes", r->memory_peak_bytes, 0, "bytes",
+		    "frames in use, page cache and tables included, highest");
 	metrics_add(ms, "pgtables_peak_bytes", r->pgtables_peak_bytes, 0, "bytes", "page tables, highest");
-	metrics_add(ms, "bytes_cleared", (uint64_t)vmstat_read(q, VM_quire_pages_cleared) * PAGE_SIZE, 0, "bytes", "zeroed for the program");
-	metrics_add(ms, "bytes_copied", (uint64_t)vmstat_read(q, VM_quire_pages_copied) * PAGE_SIZE, 0, "bytes", "copied on write");
 }
 
 static void latency(struct metrics *ms, const char *kind, const struct hist *h)
@@ -79,8 +82,8 @@ static void latency(struct metrics *ms, const char *kind, const struct hist *h)
 static void collect_latency(struct metrics *ms, const struct quire *q)
 {
 	static const char *const kinds[NR_FAULT_KINDS] = {
-		[FK_ANON_4K] = "_anon_4k", [FK_ANON_2M] = "_anon_2m", [FK_ZERO] = "_zero", [FK_COW_4K] = "_cow_4k",
-		[FK_COW_2M] = "_cow_2m",   [FK_FILE] = "_file",       [FK_OTHER] = "_other",
+		[FK_ANON_4K] = "_anon_4k", [FK_ANON_2M] = "_anon_2m", [FK_ZERO] = "_zero",   [FK_COW_4K] = "_cow_4k",
+		[FK_COW_2M] = "_cow_2m",   [FK_FILE] = "_file",	      [FK_OTHER] = "_other",
 	};
 	struct hist all = { 0 };
 
@@ -103,24 +106,42 @@ static void add_machine_stat(void *arg, const char *name, uint64_t value)
 	metrics_add(arg, name, value, 0, unit, "");
 }
 
-void lab_collect(struct metrics *ms, struct machine *m, const struct quire *q, const struct replay_result *r)
+void lab_collect_engine(struct metrics *ms, struct machine *m, const struct quire *q)
 {
-	collect_time(ms, r);
-	collect_memory(ms, q, r);
+	metrics_add(ms, "bytes_cleared", (uint64_t)vmstat_read(q, VM_quire_pages_cleared) * PAGE_SIZE, 0, "bytes",
+		    "zeroed for the program");
+	metrics_add(ms, "bytes_copied", (uint64_t)vmstat_read(q, VM_quire_pages_copied) * PAGE_SIZE, 0, "bytes",
+		    "copied on write");
 	collect_latency(ms, q);
 	for (unsigned k = 0; k < NR_VM_COUNTERS; k++) {
 		int64_t v = vmstat_read(q, (enum vm_counter)k);
 
 		metrics_add(ms, vm_counter_names[k], v < 0 ? 0 : (uint64_t)v, 0, "", "");
 	}
-	machine_stats_each(m, add_machine_stat, ms);
+	if (!strcmp(m->ops->kind, "model"))
+		machine_stats_each(m, add_machine_stat, ms);
+}
+
+void lab_collect_replay(struct metrics *ms, const struct replay_result *r)
+{
+	collect_time(ms, r);
+	collect_memory(ms, r);
+}
+
+void lab_collect(struct metrics *ms, struct machine *m, const struct quire *q, const struct replay_result *r)
+{
+	lab_collect_replay(ms, r);
+	lab_collect_engine(ms, m, q);
 }
 
 static int replay_on(const struct lab_options *o, struct machine *m, struct trace_source *s, struct lab_row *row,
 		     void (*progress)(void *arg, uint64_t refs), void *progress_arg)
 {
 	const struct replay_options ro = {
-		.keep_addresses = o->keep_addresses, .repeat = o->repeat, .stop = o->stop, .progress = progress,
+		.keep_addresses = o->keep_addresses,
+		.repeat = o->repeat,
+		.stop = o->stop,
+		.progress = progress,
 		.progress_arg = progress_arg,
 	};
 	struct quire *q;
@@ -150,8 +171,8 @@ static int replay_on(const struct lab_options *o, struct machine *m, struct trac
 	return rc;
 }
 
-int lab_run_row(const struct lab_options *o, struct trace_source *s, struct lab_row *row, void (*progress)(void *arg, uint64_t refs),
-		void *progress_arg)
+int lab_run_row(const struct lab_options *o, struct trace_source *s, struct lab_row *row,
+		void (*progress)(void *arg, uint64_t refs), void *progress_arg)
 {
 	const struct model_options mo = { .seed = o->seed, .profile = o->profile };
 	struct machine *m;

@@ -1,6 +1,6 @@
 /*
- * Running the rows. Files and generated traces: `jobs` threads take row after row. A live program: one thread a row, all reading the
- * live store that the recorder fills from the calling thread.
+ * Running the rows. Files and generated traces: `jobs` threads take row after row. A live program: one thread a row,
+ * all reading the live store that the recorder fills from the calling thread.
  *
  * Shared between the threads: `next` and `refs` (atomic), and under `lock` the progress report. A row is touched by its
  * thread only until that has been joined.
@@ -162,7 +162,8 @@ static int run_live(struct job *j, struct trace_sink *sink, char *err, size_t er
 		rc = record_run(&ro, sink, &j->res->record, j->res->record_error, sizeof(j->res->record_error));
 	} else {
 		rc = -EAGAIN;
-		snprintf(j->res->record_error, sizeof(j->res->record_error), "too many rows for this computer's threads");
+		snprintf(j->res->record_error, sizeof(j->res->record_error),
+			 "too many rows for this computer's threads");
 	}
 	trace_live_end(j->s);
 	for (size_t i = 0; i < started; i++)
@@ -174,22 +175,25 @@ static int run_live(struct job *j, struct trace_sink *sink, char *err, size_t er
 	return rc;
 }
 
-static int open_source(const struct lab_options *o, size_t rows, struct trace_source **ret, struct trace_sink **ret_sink, char *err,
-		       size_t errlen)
+static int open_source(const struct lab_options *o, size_t rows, struct trace_source **ret,
+		       struct trace_sink **ret_sink, char *err, size_t errlen)
 {
 	switch (o->source.kind) {
 	case LAB_FILE:
 		return trace_file_open(o->source.name, ret, err, errlen);
 	case LAB_GENERATED:
-		return trace_synthetic_open(o->source.name, o->source.bytes, o->source.count, o->seed, ret, err, errlen);
+		return trace_synthetic_open(o->source.name, o->source.bytes, o->source.count, o->seed, ret, err,
+					    errlen);
 	case LAB_PROGRAM:
-		return trace_live_create((unsigned)rows, o->live_memory ? o->live_memory : LIVE_MEMORY, ret, ret_sink, err, errlen);
+		return trace_live_create((unsigned)rows, o->live_memory ? o->live_memory : LIVE_MEMORY, ret, ret_sink,
+					 err, errlen);
 	}
 	return -EINVAL;
 }
 
 /* first over this row's, of a time metric. */
-static void add_ratio(const struct lab_row *first, struct lab_row *row, const char *of, const char *name, const char *help)
+static void add_ratio(const struct lab_row *first, struct lab_row *row, const char *of, const char *name,
+		      const char *help)
 {
 	uint64_t a = metrics_u64(&first->metrics, of), b = metrics_u64(&row->metrics, of);
 
@@ -205,8 +209,10 @@ static int conclude(struct lab_result *res, char *err, size_t errlen)
 	for (size_t i = 0; i < res->nr_rows; i++) {
 		struct lab_row *row = &res->rows[i];
 
-		add_ratio(&res->rows[0], row, "time_ns", "time_ratio", "the first row's time over this one's: above 1 is faster");
-		add_ratio(&res->rows[0], row, "cpu_time_ns", "cpu_time_ratio", "the same of the time on CPUs, without think time");
+		add_ratio(&res->rows[0], row, "time_ns", "time_ratio",
+			  "the first row's time over this one's: above 1 is faster");
+		add_ratio(&res->rows[0], row, "cpu_time_ns", "cpu_time_ratio",
+			  "the same of the time on CPUs, without think time");
 		if (row->error && !rc) {
 			rc = row->error;
 			snprintf(err, errlen, "row %zu: %s", i + 1, row->err[0] ? row->err : strerror(-rc));

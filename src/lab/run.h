@@ -1,7 +1,7 @@
 /*
- * The job of `quire run`: one recording (a file, a generated one, or a program that runs now) replayed on one engine a row of
- * settings, each on its own instance of the same described machine. Rows never influence each other: what a row yields does not depend
- * on how many there are or how many run at once.
+ * The job of `quire run`: one recording (a file, a generated one, or a program that runs now) replayed on one engine
+ * a row of settings, each on its own instance of the same described machine. Rows never influence each other: what a
+ * row yields does not depend on how many there are or how many run at once.
  */
 #ifndef QUIRE_LAB_RUN_H
 #define QUIRE_LAB_RUN_H
@@ -17,14 +17,14 @@ enum lab_source_kind { LAB_FILE, LAB_GENERATED, LAB_PROGRAM };
 
 struct lab_source {
 	enum lab_source_kind kind;
-	const char *name;      /* path, kind of generated trace, or the program's name */
+	const char *name; /* path, kind of generated trace, or the program's name */
 	uint64_t bytes, count; /* LAB_GENERATED */
-	char *const *argv;     /* LAB_PROGRAM */
+	char *const *argv; /* LAB_PROGRAM */
 };
 
 struct lab_progress {
 	uint64_t refs_done, refs_total; /* over all rows; total 0: not known (a live program) */
-	uint64_t host_ns;               /* since the start */
+	uint64_t host_ns; /* since the start */
 	size_t rows_done, rows;
 };
 
@@ -33,11 +33,13 @@ struct lab_options {
 	const struct machine_desc *machine;
 	const struct settings *settings;
 	uint64_t seed;
-	unsigned repeat;       /* 0: once */
-	unsigned jobs;         /* rows at once, for files and generated traces; 0: 1. A live program's rows always run together */
+	unsigned repeat; /* 0: once */
+	unsigned
+		jobs; /* rows at once, for files and generated traces; 0: 1; a live program's rows run together */
 	bool keep_addresses, profile;
-	uint64_t live_memory;  /* of the store between a live program and the engines; 0: 512 MiB */
-	void (*progress)(void *arg, const struct lab_progress *p); /* may be NULL; about five times a second, from any thread */
+	uint64_t live_memory; /* of the store between a live program and the engines; 0: 512 MiB */
+	void (*progress)(void *arg,
+			 const struct lab_progress *p); /* may be NULL; about five times a second, from any thread */
 	void *progress_arg;
 	const volatile bool *stop; /* may be NULL */
 };
@@ -50,7 +52,8 @@ struct lab_row {
 	bool started, replayed, finished; /* replayed: the source was opened; finished: to its end, without an error */
 	int error;
 	char err[256];
-	uint64_t host_ns, host_cpu_ns; /* what the replay took here, by the clock and of the thread: never part of a result */
+	uint64_t host_ns,
+		host_cpu_ns; /* what the replay took here, by the clock and of the thread: never part of a result */
 };
 
 struct lab_result {
@@ -60,21 +63,26 @@ struct lab_result {
 	bool damaged, stopped;
 	char damage[256];
 	struct record_result record; /* LAB_PROGRAM */
-	char record_error[256];      /* "" when recording went to its end */
+	char record_error[256]; /* "" when recording went to its end */
 };
 
 /*
- * 0 when every row was replayed as far as the recording goes; see rows for each. Negative errno with one line in err when nothing
- * could be run, or the first row's error. *ret is valid in any case and to be freed.
+ * 0 when every row was replayed as far as the recording goes; see rows for each. Negative errno with one line in err
+ * when nothing could be run, or the first row's error. *ret is valid in any case and to be freed.
  */
 int lab_run(const struct lab_options *o, struct lab_result *ret, char *err, size_t errlen);
 void lab_result_done(struct lab_result *r);
 
-/* Fill a row's metrics from a machine and an engine after a replay (lab/row.c; the benches use it too). */
+/*
+ * Fill a row's metrics from a machine and an engine after a replay (lab/row.c; the benches use it too): those of the replay,
+ * then those of engine and machine, which workloads share.
+ */
 struct quire;
 void lab_collect(struct metrics *ms, struct machine *m, const struct quire *q, const struct replay_result *r);
+void lab_collect_replay(struct metrics *ms, const struct replay_result *r);
+void lab_collect_engine(struct metrics *ms, struct machine *m, const struct quire *q);
 /* Replay a source on a fresh machine and engine. Fills everything of *row but settings. */
-int lab_run_row(const struct lab_options *o, struct trace_source *s, struct lab_row *row, void (*progress)(void *arg, uint64_t refs),
-		void *progress_arg);
+int lab_run_row(const struct lab_options *o, struct trace_source *s, struct lab_row *row,
+		void (*progress)(void *arg, uint64_t refs), void *progress_arg);
 
 #endif

@@ -28,7 +28,8 @@ static int parse_name(struct given *g, const char *option, const char *text, cha
 	strcpy(g->text, text);
 	eq = strchr(g->text, '=');
 	if (!eq || eq == g->text || !eq[1]) {
-		snprintf(err, errlen, "%s %s: expected NAME=VALUE%s", option, text, !strcmp(option, "--vary") ? ",VALUE..." : "");
+		snprintf(err, errlen, "%s %s: expected NAME=VALUE%s", option, text,
+			 !strcmp(option, "--vary") ? ",VALUE..." : "");
 		return -EINVAL;
 	}
 	*eq = 0;
@@ -36,8 +37,8 @@ static int parse_name(struct given *g, const char *option, const char *text, cha
 	if (!g->knob) {
 		const char *near = knob_nearest(g->text);
 
-		snprintf(err, errlen, "%s: no such setting: %s%s%s%s", option, g->text, near ? "; did you mean " : "", near ? near : "",
-			 near ? "?" : " ('quire knobs' lists them)");
+		snprintf(err, errlen, "%s: no such setting: %s%s%s%s", option, g->text, near ? "; did you mean " : "",
+			 near ? near : "", near ? "?" : " ('quire knobs' lists them)");
 		return -EINVAL;
 	}
 	g->values[g->nr_values++] = eq + 1;
@@ -139,8 +140,8 @@ static int check_all(const struct given *g, size_t nr_varies, size_t nr, size_t 
 	return 0;
 }
 
-int settings_expand(char *const *sets, size_t nr_sets, char *const *varies, size_t nr_varies, struct settings *ret, char *err,
-		    size_t errlen)
+int settings_expand(char *const *sets, size_t nr_sets, char *const *varies, size_t nr_varies, struct settings *ret,
+		    char *err, size_t errlen)
 {
 	size_t nr = nr_sets + nr_varies;
 	struct given *g;
@@ -155,8 +156,8 @@ int settings_expand(char *const *sets, size_t nr_sets, char *const *varies, size
 	if (!g)
 		goto no_memory;
 	for (size_t i = 0; !rc && i < nr; i++)
-		rc = i < nr_varies ? parse(&g[i], "--vary", varies[i], true, err, errlen) :
-				     parse(&g[i], "--set", sets[i - nr_varies], false, err, errlen);
+		rc = i < nr_varies ? parse(&g[i], "--vary", varies[i], true, err, errlen)
+				   : parse(&g[i], "--set", sets[i - nr_varies], false, err, errlen);
 	if (!rc)
 		rc = check_all(g, nr_varies, nr, &ret->nr, err, errlen);
 	if (!rc) {

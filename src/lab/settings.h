@@ -1,6 +1,6 @@
 /*
- * The rows of a comparison: fixed settings (--set NAME=VALUE), and varied ones (--vary NAME=VALUE,VALUE...), of which every
- * combination is a row, the first --vary changing slowest. Everything is checked before anything runs.
+ * The rows of a comparison: fixed settings (--set NAME=VALUE), and varied ones (--vary NAME=VALUE,VALUE...), of which
+ * every combination is a row, the first --vary changing slowest. Everything is checked before anything runs.
  */
 #ifndef QUIRE_LAB_SETTINGS_H
 #define QUIRE_LAB_SETTINGS_H
@@ -30,8 +30,8 @@ struct settings {
  * sets, varies: texts as given. 0, or -EINVAL with one line in err: no such setting (with the nearest), a value that is
  * not allowed (with what is), a setting given twice.
  */
-int settings_expand(char *const *sets, size_t nr_sets, char *const *varies, size_t nr_varies, struct settings *ret, char *err,
-		    size_t errlen);
+int settings_expand(char *const *sets, size_t nr_sets, char *const *varies, size_t nr_varies, struct settings *ret,
+		    char *err, size_t errlen);
 void settings_done(struct settings *st);
 
 #endif

@@ -1,4 +1,4 @@
-/* JSON as the project writes it. jansson's functions pass a NULL on, so a tree with a failed allocation ends as a NULL or an error. */
+/* JSON as the project writes it. jansson passes a NULL on, so a failed allocation ends as a NULL or an error. */
 #include "report/json.h"
 
 #include <errno.h>

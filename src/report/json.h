@@ -1,4 +1,4 @@
-/* JSON as the project writes it: keys sorted, exact integers, one line end at the end. docs/json-schema.md has the schema. */
+/* JSON as the project writes it: keys sorted, exact integers. docs/json-schema.md has the schema. */
 #ifndef QUIRE_REPORT_JSON_H
 #define QUIRE_REPORT_JSON_H
 

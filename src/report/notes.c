@@ -43,7 +43,8 @@ static void note_short(const struct notes *n, const struct lab_options *o, const
 	if (repeat <= MOST_REPEATS)
 		snprintf(way, sizeof(way), " --repeat %" PRIu64 " replays long enough.", repeat);
 	say(n,
-	    "The modelled time, %s, is shorter than the 10 s before khugepaged's first pass%s: what such periodic work would change is "
+	    "The modelled time, %s, is shorter than the 10 s before khugepaged's first pass%s: what such periodic work "
+	    "would change is "
 	    "not in these figures.%s",
 	    t, longest < NUMA_SCAN_NS ? " and the 1 s before the first NUMA scan" : "", way);
 }
@@ -60,9 +61,13 @@ static void note_row(const struct notes *n, const struct lab_result *r, size_t i
 	else if (!row->started)
 		say(n, "%s: not run: interrupted before", label);
 	else if (p->stopped)
-		say(n, "%s: interrupted after %" PRIu64 " references; its figures are those of this part.", label, p->refs);
+		say(n, "%s: interrupted after %" PRIu64 " references; its figures are those of this part.", label,
+		    p->refs);
 	if (p->out_of_memory)
-		say(n, "%s: the modelled machine ran out of memory; what came after that is not what the program would have done.", label);
+		say(n,
+		    "%s: the modelled machine ran out of memory; what came after that is not what the program would "
+		    "have done.",
+		    label);
 	if (p->refs_unmapped)
 		say(n, "%s: %" PRIu64 " references lay in no known area and were skipped.", label, p->refs_unmapped);
 	if (p->refs_failed && !p->out_of_memory)
@@ -70,10 +75,12 @@ static void note_row(const struct notes *n, const struct lab_result *r, size_t i
 	if (p->mm_call_diffs)
 		say(n, "%s: %" PRIu64 " memory calls ended otherwise than when recorded.", label, p->mm_call_diffs);
 	if (p->order_released)
-		say(n, "%s: %" PRIu64 " waits had no waker in the recording and were let go.", label, p->order_released);
+		say(n, "%s: %" PRIu64 " waits had no waker in the recording and were let go.", label,
+		    p->order_released);
 }
 
-void report_run_notes(const struct lab_options *o, const struct lab_result *r, void (*note)(void *arg, const char *line), void *arg)
+void report_run_notes(const struct lab_options *o, const struct lab_result *r,
+		      void (*note)(void *arg, const char *line), void *arg)
 {
 	const struct notes n = { note, arg };
 

@@ -77,7 +77,8 @@ static void label_heading(const struct lab_result *r, char *buf, size_t len)
 		const char *name = s->s[i].knob->name, *dot = strrchr(name, '.');
 
 		if (s->s[i].varied)
-			at += (size_t)snprintf(buf + at, len - at, "%s%s", at ? ", " : "", varied > 1 && dot ? dot + 1 : name);
+			at += (size_t)snprintf(buf + at, len - at, "%s%s", at ? ", " : "",
+					       varied > 1 && dot ? dot + 1 : name);
 	}
 }
 
@@ -185,14 +186,15 @@ static json_t *row_json(const struct lab_row *row)
 	json_t *settings = json_object();
 
 	for (size_t i = 0; settings && i < row->settings->nr; i++)
-		if (json_object_set_new(settings, row->settings->s[i].knob->name, json_string(row->settings->s[i].value))) {
+		if (json_object_set_new(settings, row->settings->s[i].knob->name,
+					json_string(row->settings->s[i].value))) {
 			json_decref(settings);
 			settings = NULL;
 		}
 	if (!settings)
 		return NULL;
-	return json_pack("{s:o, s:o, s:b, s:s*}", "settings", settings, "metrics", report_json_metrics(&row->metrics), "finished",
-			 row->finished, "error", row->error ? row->err : NULL);
+	return json_pack("{s:o, s:o, s:b, s:s*}", "settings", settings, "metrics", report_json_metrics(&row->metrics),
+			 "finished", row->finished, "error", row->error ? row->err : NULL);
 }
 
 static void add_note(void *arg, const char *line)
@@ -202,7 +204,9 @@ static void add_note(void *arg, const char *line)
 
 json_t *report_run_json(const struct lab_options *o, const struct lab_result *r)
 {
-	static const char *const kinds[] = { [LAB_FILE] = "file", [LAB_GENERATED] = "generated", [LAB_PROGRAM] = "program" };
+	static const char *const kinds[] = {
+		[LAB_FILE] = "file", [LAB_GENERATED] = "generated", [LAB_PROGRAM] = "program"
+	};
 	json_t *root = report_json("run"), *rows = json_array(), *notes = json_array();
 
 	for (size_t i = 0; rows && i < r->nr_rows; i++)
@@ -220,13 +224,15 @@ json_t *report_run_json(const struct lab_options *o, const struct lab_result *r)
 		json_object_set_new(root, "notes", notes);
 	else
 		json_decref(notes);
-	if (root && (json_object_set_new(root, "machine", json_pack("{s:s, s:s, s:s}", "name", o->machine->name, "kind", "model",
-								     "title", o->machine->title)) ||
-		     json_object_set_new(root, "source", json_pack("{s:s, s:s, s:o}", "name", o->source.name, "kind",
-								    kinds[o->source.kind], "references",
-								    report_json_u64(r->source_refs))) ||
-		     json_object_set_new(root, "seed", report_json_u64(o->seed)) ||
-		     json_object_set_new(root, "repeat", report_json_u64(MAX(o->repeat, 1U))))) {
+	if (root &&
+	    (json_object_set_new(root, "machine",
+				 json_pack("{s:s, s:s, s:s}", "name", o->machine->name, "kind", "model", "title",
+					   o->machine->title)) ||
+	     json_object_set_new(root, "source",
+				 json_pack("{s:s, s:s, s:o}", "name", o->source.name, "kind", kinds[o->source.kind],
+					   "references", report_json_u64(r->source_refs))) ||
+	     json_object_set_new(root, "seed", report_json_u64(o->seed)) ||
+	     json_object_set_new(root, "repeat", report_json_u64(MAX(o->repeat, 1U))))) {
 		json_decref(root);
 		root = NULL;
 	}

@@ -15,7 +15,8 @@ void report_run_profile(FILE *f, const struct lab_options *o, const struct lab_r
 /* NULL: no memory. */
 json_t *report_run_json(const struct lab_options *o, const struct lab_result *r);
 /* One line each about what a reader must know to judge the figures. */
-void report_run_notes(const struct lab_options *o, const struct lab_result *r, void (*note)(void *arg, const char *line), void *arg);
+void report_run_notes(const struct lab_options *o, const struct lab_result *r,
+		      void (*note)(void *arg, const char *line), void *arg);
 /* How a row is called in tables: the values of what varies, "run" where nothing does. */
 void report_row_label(const struct lab_row *row, char *buf, size_t len);
 

@@ -98,7 +98,8 @@ void table_print(const struct table *t, FILE *f, size_t width, bool bold)
 	do {
 		size_t used = first, to = from;
 
-		while (to < t->columns && (to == from || (used + GAP + column_width(t, to) <= width && !t->breaks[to]))) {
+		while (to < t->columns &&
+		       (to == from || (used + GAP + column_width(t, to) <= width && !t->breaks[to]))) {
 			used += GAP + column_width(t, to);
 			to++;
 		}

@@ -1,6 +1,6 @@
 /*
- * A text table that fits a width: the first column names the row, the others are right-aligned. When they don't fit side by side, the
- * columns go into several blocks one below the other, each with the first column again.
+ * A text table that fits a width: the first column names the row, the others are right-aligned. When they don't fit
+ * side by side, the columns go into several blocks one below the other, each with the first column again.
  */
 #ifndef QUIRE_REPORT_TABLE_H
 #define QUIRE_REPORT_TABLE_H
@@ -15,7 +15,7 @@ struct table {
 	char **cells; /* row by row, the heading first; NULL: empty */
 	size_t columns, nr, cap; /* nr: cells */
 	bool *breaks; /* before this column a new block begins */
-	int error;    /* -ENOMEM, sticky */
+	int error; /* -ENOMEM, sticky */
 };
 
 void table_init(struct table *t, size_t columns);

@@ -13,7 +13,9 @@ struct scale {
 
 static const struct scale count_scales[] = { { 1e13, 1e12, " T" }, { 1e10, 1e9, " G" }, { 1e6, 1e6, " M" } };
 static const struct scale byte_scales[] = {
-	{ 1099511627776.0, 1099511627776.0, " TiB" }, { 1073741824.0, 1073741824.0, " GiB" }, { 1048576.0, 1048576.0, " MiB" },
+	{ 1099511627776.0, 1099511627776.0, " TiB" },
+	{ 1073741824.0, 1073741824.0, " GiB" },
+	{ 1048576.0, 1048576.0, " MiB" },
 	{ 1024.0, 1024.0, " KiB" },
 };
 static const struct scale ns_scales[] = { { 1e9, 1e9, " s" }, { 1e6, 1e6, " ms" }, { 1e3, 1e3, " us" } };

@@ -1,9 +1,9 @@
 /*
- * Validation of what a block holds, before it is given to anyone: every word is a reference of 1 to 64 bytes or a known control
- * word, and every payload is complete and as long as its type says. Values are not judged.
+ * Validation of what a block holds, before it is given to anyone: every word is a reference of 1 to 64 bytes or a
+ * known control word, and every payload is complete and as long as its type says. Values are not judged.
  *
- * Runs of references are found eight words at a time: a reference's top four bits are below 7, a control word's are 8 or
- * more, and 7 is a size that does not exist, so one comparison tells 'plain reference' from 'look closer'.
+ * Runs of references are found eight words at a time: a reference's top four bits are below 7, a control word's are 8
+ * or more, and 7 is a size that does not exist, so one comparison tells 'plain reference' from 'look closer'.
  */
 #include "trace/check.h"
 
@@ -17,9 +17,10 @@ static const struct {
 	const char *name;
 	int payload;
 } word_types[NR_WORD_TYPES] = {
-	[W_NOP] = { "nop", 0 },         [W_INSNS] = { "insns", 0 },   [W_THREAD] = { "thread", 7 }, [W_SYSCALL] = { "syscall", 8 },
-	[W_SYSRET] = { "sysret", 4 },   [W_BUFFER] = { "buffer", 2 }, [W_FILE] = { "file", 5 },     [W_AREA] = { "area", 7 },
-	[W_EXEC] = { "exec", 3 },       [W_NAME] = { "name", -1 },    [W_EXIT] = { "exit", 2 },     [W_LOST] = { "lost", 1 },
+	[W_NOP] = { "nop", 0 },		[W_INSNS] = { "insns", 0 },   [W_THREAD] = { "thread", 7 },
+	[W_SYSCALL] = { "syscall", 8 }, [W_SYSRET] = { "sysret", 4 }, [W_BUFFER] = { "buffer", 2 },
+	[W_FILE] = { "file", 5 },	[W_AREA] = { "area", 7 },     [W_EXEC] = { "exec", 3 },
+	[W_NAME] = { "name", -1 },	[W_EXIT] = { "exit", 2 },     [W_LOST] = { "lost", 1 },
 };
 
 int trace_word_payload(unsigned type)
@@ -116,7 +117,8 @@ static size_t control_length(const uint64_t *w, size_t nr, const char **ret_what
 	return n + 1;
 }
 
-int64_t trace_check_words(const uint64_t *words, size_t nr, size_t limit, struct trace_block_info *info, const char **ret_what)
+int64_t trace_check_words(const uint64_t *words, size_t nr, size_t limit, struct trace_block_info *info,
+			  const char **ret_what)
 {
 	size_t i = 0, end = MIN(nr, limit);
 

@@ -4,12 +4,16 @@
  *   2. the word is rotated left by one, so that the control bit sits at the bottom, the difference in bytes 0 to 5, the
  *      instruction count from byte 6 on, and store and size in byte 7;
  *   3. byte k of all words forms plane k (words padded with zeros to a multiple of 16).
- * Control words and payloads go through the same steps: it is a bijection on any 64-bit values, so decoding needs no parsing.
+ * Control words and payloads go through the same steps: it is a bijection on any 64-bit values, so decoding needs no
+ * parsing.
  *
  * Payload: eight u32, one a plane: mode in bits 31..30, value in bits 29..0; then the planes' data in order.
- *   mode 0: all bytes are `value`, no data    mode 1: raw, `value` bytes (the plane's length)    mode 2: a zstd frame of `value` bytes
+ *   mode 0: all bytes are `value`, no data
+ *   mode 1: raw, `value` bytes (the plane's length)
+ *   mode 2: a zstd frame of `value` bytes
  *
- * Decoding 16 words is 8 loads, 24 byte interleaves and 8 stores by vectors, then a running sum: measured in bench_trace.
+ * Decoding 16 words is 8 loads, 24 byte interleaves and 8 stores by vectors, then a running sum: measured in
+ * bench_trace.
  */
 #include "trace/codec.h"
 
@@ -33,8 +37,9 @@
 #define PLANE_MAX QTR_MAX_BLOCK_WORDS
 #define DESC_BYTES (NR_PLANES * sizeof(uint32_t))
 /*
- * zstd's parameters, tried on sorting and on SQLite: level -1 takes a fifth less time than 1 both ways, for a sixth more bytes; matches
- * of at least 7 bytes (not 6) make it smaller and faster still, since in planes short matches cost more than literals.
+ * zstd's parameters, tried on sorting and on SQLite: level -1 takes a fifth less time than 1 both ways, for a sixth
+ * more bytes; matches of at least 7 bytes (not 6) make it smaller and faster still, since in planes short matches
+ * cost more than literals.
  */
 #define LEVEL (-1)
 #define MIN_MATCH 7
@@ -127,18 +132,17 @@ static inline uint64_t unfold(uint64_t e, uint64_t *prev)
 	return ((e >> 1) & ~WORD_ADDR_MASK) | (e << 63) | (*prev & WORD_ADDR_MASK);
 }
 
-#define INTERLEAVE8_LO(a, b) \
-	__builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define INTERLEAVE8_HI(a, b) \
-	__builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define INTERLEAVE8_LO(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define INTERLEAVE8_HI(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define INTERLEAVE16_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define INTERLEAVE16_HI(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define INTERLEAVE32_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define INTERLEAVE32_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 
 /*
- * 16 folded words become 16 bytes of each plane. A byte's place has seven bits, word (4) and byte in the word (3). Interleaving the first
- * half of all 128 bytes with the second moves the top bit to the bottom; after four rounds the word's bits are at the bottom.
+ * 16 folded words become 16 bytes of each plane. A byte's place has seven bits, word (4) and byte in the word (3).
+ * Interleaving the first half of all 128 bytes with the second moves the top bit to the bottom; after four rounds the
+ * word's bits are at the bottom.
  */
 static inline void scatter_group(const uint64_t *words, uint8_t *planes, size_t len, size_t i)
 {
@@ -247,7 +251,8 @@ static void join_planes(const uint8_t *planes, size_t len, uint64_t *words, size
 }
 
 /* One plane. Returns the bytes of data that it used, or -EBADMSG. */
-static int64_t decode_plane(struct trace_decoder *d, uint32_t desc, const uint8_t *data, size_t left, uint8_t *plane, size_t len)
+static int64_t decode_plane(struct trace_decoder *d, uint32_t desc, const uint8_t *data, size_t left, uint8_t *plane,
+			    size_t len)
 {
 	size_t n = desc & VALUE_MASK;
 
@@ -280,7 +285,8 @@ int trace_decode(struct trace_decoder *d, const void *data, size_t bytes, uint64
 		return -EBADMSG;
 	memcpy(desc, data, DESC_BYTES);
 	for (unsigned b = 0; b < NR_PLANES; b++) {
-		int64_t n = decode_plane(d, desc[b], (const uint8_t *)data + pos, bytes - pos, d->planes + b * len, len);
+		int64_t n =
+			decode_plane(d, desc[b], (const uint8_t *)data + pos, bytes - pos, d->planes + b * len, len);
 
 		if (n < 0)
 			return (int)n;

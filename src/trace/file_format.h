@@ -1,10 +1,12 @@
 /*
- * The bytes of a trace file (.qtr), version 1. All numbers are little-endian. docs/trace-format.md describes it in prose.
+ * The bytes of a trace file (.qtr), version 1. All numbers are little-endian. docs/trace-format.md describes it in
+ * prose.
  *
  *   header | metadata | block | block | ... | index mark | stream table | block offsets | trailer
  *
- * Every structure is 64 bytes and carries a hash of itself; a block's payload is hashed in the block's header. So a reader that
- * has lost the index walks from block to block, and any changed bit is noticed before anything is believed.
+ * Every structure is 64 bytes and carries a hash of itself; a block's payload is hashed in the block's header. So a
+ * reader that has lost the index walks from block to block, and any changed bit is noticed before anything is
+ * believed.
  */
 #ifndef QUIRE_TRACE_FILE_FORMAT_H
 #define QUIRE_TRACE_FILE_FORMAT_H
@@ -15,7 +17,7 @@
 #define QTR_VERSION 1U
 #define QTR_BLOCK_MAGIC 0x4b4c4251U /* "QBLK" */
 #define QTR_INDEX_MAGIC 0x58444951U /* "QIDX" */
-#define QTR_END_MAGIC 0x444e4551U   /* "QEND" */
+#define QTR_END_MAGIC 0x444e4551U /* "QEND" */
 
 /* Limits that a reader enforces before it allocates or reads anything. */
 #define QTR_MAX_META (64U << 10)
@@ -29,7 +31,7 @@ struct qtr_header {
 	char magic[8];
 	uint32_t version;
 	uint32_t header_bytes; /* of this structure: 64 */
-	uint32_t meta_bytes;   /* of the metadata that follows: text, lines of key=value */
+	uint32_t meta_bytes; /* of the metadata that follows: text, lines of key=value */
 	uint32_t reserved0;
 	uint64_t start_unix_ns;
 	uint64_t reserved[3];
@@ -70,8 +72,8 @@ struct qtr_trailer {
 	uint32_t magic;
 	uint32_t nr_streams;
 	uint64_t index_offset; /* of the index mark */
-	uint64_t index_bytes;  /* mark, table and offsets */
-	uint64_t index_hash;   /* of those bytes */
+	uint64_t index_bytes; /* mark, table and offsets */
+	uint64_t index_hash; /* of those bytes */
 	uint64_t nr_blocks, refs, insns;
 	uint64_t hash;
 };

@@ -35,9 +35,10 @@ struct word_buffer {
 int block_reader_init(struct block_reader *r);
 void block_reader_done(struct block_reader *r);
 /*
- * Read, verify and decode the block at an offset; *b grows as needed. Returns how many words there are, or negative errno, the
- * source then being marked as damaged.
+ * Read, verify and decode the block at an offset; *b grows as needed. Returns how many words there are, or negative
+ * errno, the source then being marked as damaged.
  */
-int64_t trace_file_block(struct trace_file *f, struct block_reader *r, uint64_t offset, uint32_t stream, struct word_buffer *b);
+int64_t trace_file_block(struct trace_file *f, struct block_reader *r, uint64_t offset, uint32_t stream,
+			 struct word_buffer *b);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * Importing a text trace in two passes: the first checks every line and finds which memory is touched, the second writes the
- * recording, whose areas have to come first. Input that cannot be read twice is kept in an unlinked temporary file.
+ * Importing a text trace in two passes: the first checks every line and finds which memory is touched, the second
+ * writes the recording, whose areas have to come first. Input that cannot be read twice is kept in an unlinked
+ * temporary file.
  *
- * Touched pages are gathered into at most MAX_AREAS ranges: ranges whose gap is at most `gap` pages are one area, and gap doubles
- * when there would be more. So memory is bounded for any input, and the areas are found in one block.
+ * Touched pages are gathered into at most MAX_AREAS ranges: ranges whose gap is at most `gap` pages are one area, and
+ * gap doubles when there would be more. So memory is bounded for any input, and the areas are found in one block.
  */
 #include "trace/import.h"
 
@@ -59,7 +60,9 @@ const char *import_hex(const char *p, uint64_t *ret)
 	if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X'))
 		p += 2;
 	for (start = p;; p++) {
-		unsigned c = (unsigned char)*p, d = c - '0' < 10 ? c - '0' : (c | 0x20) - 'a' < 6 ? (c | 0x20) - 'a' + 10 : 16;
+		unsigned c = (unsigned char)*p, d = c - '0' < 10	   ? c - '0'
+						    : (c | 0x20) - 'a' < 6 ? (c | 0x20) - 'a' + 10
+									   : 16;
 
 		if (d > 15)
 			break;
@@ -203,7 +206,12 @@ static int emit_start(struct import *im)
 		rc = emit_control(im, W_NAME, 6, &name, 1);
 	for (size_t i = 0; !rc && i < im->nr_areas; i++) {
 		const uint64_t area[] = { im->areas[i].start << PAGE_BITS,
-					  (im->areas[i].end - im->areas[i].start) << PAGE_BITS, 3, 0, 0, 0, 0 };
+					  (im->areas[i].end - im->areas[i].start) << PAGE_BITS,
+					  3,
+					  0,
+					  0,
+					  0,
+					  0 };
 
 		rc = emit_control(im, W_AREA, AREA_ANON, area, ARRAY_SIZE(area));
 		im->res->bytes += area[1];
@@ -352,8 +360,8 @@ static int write_recording(struct import *im, const char *out)
 {
 	const struct trace_meta meta = {
 		.command = im->name,
-		.recorder = im->res->format == IMPORT_LACKEY ? "quire " QUIRE_VERSION " import of valgrind lackey" :
-							       "quire " QUIRE_VERSION " import of text",
+		.recorder = im->res->format == IMPORT_LACKEY ? "quire " QUIRE_VERSION " import of valgrind lackey"
+							     : "quire " QUIRE_VERSION " import of text",
 	};
 	FILE *f = im->spool ? im->spool : im->in;
 	int rc = trace_writer_create(out, &meta, &im->w, im->err, im->errlen);

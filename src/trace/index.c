@@ -1,8 +1,8 @@
 /*
  * The index of blocks by stream.
  *
- * Invariant: for each stream the offsets ascend, and the sums are those of the blocks added. A loaded index obeys the same rules as
- * a built one; nothing in a file is believed before its hash and its ranges have been checked.
+ * Invariant: for each stream the offsets ascend, and the sums are those of the blocks added. A loaded index obeys the
+ * same rules as a built one; nothing in a file is believed before its hash and its ranges have been checked.
  */
 #include "trace/index.h"
 
@@ -94,8 +94,12 @@ static uint32_t count_present(const struct trace_index *x)
 int trace_index_store(const struct trace_index *x, void **ret_data, size_t *ret_bytes)
 {
 	struct qtr_index mark = {
-		.magic = QTR_INDEX_MAGIC, .nr_streams = count_present(x), .nr_blocks = x->nr_blocks, .words = x->words,
-		.refs = x->refs, .insns = x->insns,
+		.magic = QTR_INDEX_MAGIC,
+		.nr_streams = count_present(x),
+		.nr_blocks = x->nr_blocks,
+		.words = x->words,
+		.refs = x->refs,
+		.insns = x->insns,
 	};
 	size_t bytes = sizeof(mark) + mark.nr_streams * sizeof(struct qtr_stream) + x->nr_blocks * sizeof(uint64_t);
 	char *data = malloc(bytes), *p = data;
@@ -125,7 +129,8 @@ int trace_index_store(const struct trace_index *x, void **ret_data, size_t *ret_
 }
 
 /* Take over one stream's table entry and offsets. */
-static int load_stream(struct trace_index *x, const struct qtr_stream *e, const char *offsets, uint64_t data_start, uint64_t data_end)
+static int load_stream(struct trace_index *x, const struct qtr_stream *e, const char *offsets, uint64_t data_start,
+		       uint64_t data_end)
 {
 	struct index_stream *s;
 	uint64_t last = 0;
@@ -158,8 +163,8 @@ static int load_stream(struct trace_index *x, const struct qtr_stream *e, const 
 	return 0;
 }
 
-int trace_index_load(struct trace_index *x, const void *data, size_t bytes, const struct qtr_trailer *t, uint64_t data_start,
-		     uint64_t data_end)
+int trace_index_load(struct trace_index *x, const void *data, size_t bytes, const struct qtr_trailer *t,
+		     uint64_t data_start, uint64_t data_end)
 {
 	const char *table = (const char *)data + sizeof(struct qtr_index), *offsets;
 	struct qtr_index mark;

@@ -62,9 +62,17 @@ static int fill(struct trace_info *i, const struct trace_file *f)
 	const struct trace_index *x = &f->index;
 
 	*i = (struct trace_info){
-		.version = f->head.version, .start_unix_ns = f->head.start_unix_ns, .file_bytes = f->size, .blocks = x->nr_blocks,
-		.words = x->words, .refs = x->refs, .insns = x->insns, .bytes = x->bytes, .indexed = f->indexed,
-		.command = meta_value(f->meta, "command"), .recorder = meta_value(f->meta, "recorder"),
+		.version = f->head.version,
+		.start_unix_ns = f->head.start_unix_ns,
+		.file_bytes = f->size,
+		.blocks = x->nr_blocks,
+		.words = x->words,
+		.refs = x->refs,
+		.insns = x->insns,
+		.bytes = x->bytes,
+		.indexed = f->indexed,
+		.command = meta_value(f->meta, "command"),
+		.recorder = meta_value(f->meta, "recorder"),
 	};
 	i->streams = calloc(x->nr_streams ? x->nr_streams : 1, sizeof(*i->streams));
 	if (!i->streams)
@@ -74,8 +82,14 @@ static int fill(struct trace_info *i, const struct trace_file *f)
 
 		if (s->nr_blocks)
 			i->streams[i->nr_streams++] = (struct trace_info_stream){
-				.stream = k, .blocks = s->nr_blocks, .words = s->words, .refs = s->refs, .insns = s->insns,
-				.first_ticket = s->first_ticket, .last_ticket = s->last_ticket, .bytes = s->bytes,
+				.stream = k,
+				.blocks = s->nr_blocks,
+				.words = s->words,
+				.refs = s->refs,
+				.insns = s->insns,
+				.first_ticket = s->first_ticket,
+				.last_ticket = s->last_ticket,
+				.bytes = s->bytes,
 			};
 	}
 	return 0;

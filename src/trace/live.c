@@ -2,12 +2,14 @@
  * The live store: one producer (the recorder's drain) and N cursors (engines in their own threads).
  *
  * Invariants, all under `lock`
- *  L1 A block is on its stream's list from its arrival until every cursor has put it back or closed; b->left counts those that haven't.
+ *  L1 A block is on its stream's list from its arrival until every cursor has put it back or closed; b->left counts
+ *     those that haven't.
  *  L2 pos[stream] of a cursor is the first block that it has not been given; NULL: none yet, the next to arrive.
- *  L3 The producer waits only while memory is over the limit, every cursor has been opened, at least one is still open and none of
- *     the open ones waits. Then each of them works on something and will put it back, wait, or close, and each of these wakes the
+ *  L3 The producer waits only while memory is over the limit, every cursor has been opened, at least one is still open
+ *     and none of the open ones waits. Then each works on something and will put it back, wait, or close, which wakes the
  *     producer; so it never waits for ever. A block that arrives over the limit without waiting goes to the file.
- * A spilled block is written before it is listed and read outside the lock by each cursor on its own (the text never changes).
+ * A spilled block is written before it is listed and read outside the lock by each cursor on its own (the text never
+ * changes).
  */
 #define _GNU_SOURCE /* mkostemp, fallocate */
 #include "trace/live.h"
@@ -27,10 +29,10 @@
 
 struct live_block {
 	struct live_block *next;
-	unsigned left;      /* cursors that have not passed it */
+	unsigned left; /* cursors that have not passed it */
 	size_t nr;
-	uint64_t *words;    /* NULL: spilled */
-	uint64_t offset;    /* in the spill file */
+	uint64_t *words; /* NULL: spilled */
+	uint64_t offset; /* in the spill file */
 	size_t bytes;
 };
 
@@ -53,8 +55,8 @@ struct live_store {
 	struct trace_source s; /* must be first */
 	struct trace_sink sink;
 	pthread_mutex_t lock;
-	pthread_cond_t more;   /* for cursors: a block arrived, or the end */
-	pthread_cond_t less;   /* for the producer: memory was freed, or a cursor waits or closed */
+	pthread_cond_t more; /* for cursors: a block arrived, or the end */
+	pthread_cond_t less; /* for the producer: memory was freed, or a cursor waits or closed */
 	unsigned nr_cursors, opened, closed, waiting;
 	struct trace_cursor *cursors; /* open ones */
 	struct live_stream *streams;
@@ -108,7 +110,8 @@ static int spill(struct live_store *l, struct live_block *b, const uint64_t *wor
 	if (rc)
 		return rc;
 	while (done < b->bytes) {
-		ssize_t n = pwrite(l->spill_fd, (const char *)data + done, b->bytes - done, (off_t)(l->spill_end + done));
+		ssize_t n =
+			pwrite(l->spill_fd, (const char *)data + done, b->bytes - done, (off_t)(l->spill_end + done));
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
@@ -276,7 +279,8 @@ static void release(struct live_store *l, uint32_t stream, struct live_block *b)
 		if (f->words)
 			l->memory -= f->nr * sizeof(uint64_t);
 		else /* give the disk back where the filesystem can; where not, it comes back at the end */
-			(void)!fallocate(l->spill_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)f->offset, (off_t)f->bytes);
+			(void)!fallocate(l->spill_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)f->offset,
+					 (off_t)f->bytes);
 		free(f->words);
 		free(f);
 		pthread_cond_signal(&l->less);
@@ -484,8 +488,8 @@ static const struct trace_source_ops live_ops = {
 	.close = live_close,
 };
 
-int trace_live_create(unsigned nr_cursors, uint64_t memory_limit, struct trace_source **ret_source, struct trace_sink **ret_sink,
-		      char *err, size_t errlen)
+int trace_live_create(unsigned nr_cursors, uint64_t memory_limit, struct trace_source **ret_source,
+		      struct trace_sink **ret_sink, char *err, size_t errlen)
 {
 	struct live_store *l = calloc(1, sizeof(*l));
 

@@ -2,11 +2,11 @@
  * Reading a trace file: opening, the index or its reconstruction, and cursors.
  *
  * Invariants
- *  R1 Nothing is believed before its hash has been checked, and no length before its limit: no file makes the reader crash,
+ *  R1 Nothing is believed before its hash has been checked, no length before its limit: no file makes the reader crash,
  *     loop or allocate more than the file is long (plus one block).
  *  R2 What comes before the first damage is delivered; from a damaged block on its stream ends with an error.
- *  R3 After opening, the file's description is read-only but for damaged and error, which `lock` guards; each cursor belongs to
- *     one thread and reads with pread, so that any number of them can go their own way.
+ *  R3 After opening, the file's description is read-only but for damaged and error, which `lock` guards; each cursor
+ *     belongs to one thread and reads with pread, so that any number of them can go their own way.
  */
 #include "base/compiler.h"
 #include "trace/check.h"
@@ -88,8 +88,9 @@ static const char *block_problem(const struct trace_file *f, const struct qtr_bl
 	if (h->codec != QTR_CODEC_PLANES)
 		return "block of a kind that this version does not know";
 	/* Each stream has at least one block, so far more streams than the file has room for cannot be. */
-	if (!h->words || h->words > QTR_MAX_BLOCK_WORDS || h->refs > h->words || h->bytes > trace_encoded_max(h->words) ||
-	    h->stream >= QTR_MAX_STREAMS || h->stream > f->size / sizeof(*h) + (1U << 16))
+	if (!h->words || h->words > QTR_MAX_BLOCK_WORDS || h->refs > h->words ||
+	    h->bytes > trace_encoded_max(h->words) || h->stream >= QTR_MAX_STREAMS ||
+	    h->stream > f->size / sizeof(*h) + (1U << 16))
 		return "block header: a value beyond its limit";
 	if (h->bytes > f->data_end - offset - sizeof(*h))
 		return "cut short inside a block";
@@ -123,7 +124,8 @@ static int grow(void *pptr, size_t *cap, size_t want, size_t unit)
 	return 0;
 }
 
-int64_t trace_file_block(struct trace_file *f, struct block_reader *r, uint64_t offset, uint32_t stream, struct word_buffer *b)
+int64_t trace_file_block(struct trace_file *f, struct block_reader *r, uint64_t offset, uint32_t stream,
+			 struct word_buffer *b)
 {
 	const char *what;
 	struct qtr_block h;
@@ -172,11 +174,14 @@ static int read_header(struct trace_file *f, char *err, size_t errlen)
 	}
 	if (rc || memcmp(h->magic, QTR_MAGIC, sizeof(h->magic))) {
 		snprintf(err, errlen, "%s: %s", f->path,
-			 !f->size ? "empty file" : rc ? "too short to be a trace" : "not a trace file");
+			 !f->size ? "empty file"
+			 : rc	  ? "too short to be a trace"
+				  : "not a trace file");
 		return -EBADMSG;
 	}
 	if (h->version != QTR_VERSION) {
-		snprintf(err, errlen, "%s: format version %u; this quire reads version %u", f->path, h->version, QTR_VERSION);
+		snprintf(err, errlen, "%s: format version %u; this quire reads version %u", f->path, h->version,
+			 QTR_VERSION);
 		return -EPROTONOSUPPORT;
 	}
 	if (h->header_bytes != sizeof(*h) || h->meta_bytes > QTR_MAX_META) {
@@ -197,7 +202,10 @@ static int read_header(struct trace_file *f, char *err, size_t errlen)
 		f->data_start = sizeof(*h) + h->meta_bytes;
 		return 0;
 	}
-	snprintf(err, errlen, "%s: %s", f->path, rc < 0 ? strerror(-rc) : rc ? "cut short in its header" : "damaged header");
+	snprintf(err, errlen, "%s: %s", f->path,
+		 rc < 0 ? strerror(-rc)
+		 : rc	? "cut short in its header"
+			: "damaged header");
 	return rc < 0 ? rc : -EBADMSG;
 }
 

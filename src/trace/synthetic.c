@@ -1,9 +1,10 @@
 /*
- * Generated recordings, made block by block as they are read. A complete recording: the thread, its image with the areas that
- * every program has, one mmap call, the references, one exit. The same arguments give the same words, for any number of cursors.
+ * Generated recordings, made block by block as they are read. A complete recording: the thread, its image with the
+ * areas that every program has, one mmap call, the references, one exit. The same arguments give the same words, for
+ * any number of cursors.
  *
- * Instructions between references are those of the loops as gcc compiles them: load-add, add, compare, branch for the stream; and
- * a xorshift and a mask more for the random one.
+ * Instructions between references are those of the loops as gcc compiles them: load-add, add, compare, branch for the
+ * stream; and a xorshift and a mask more for the random one.
  */
 #include "base/assert.h"
 #include "base/compiler.h"
@@ -59,8 +60,8 @@ static size_t put_name(uint64_t *w, const char *name)
 	return put_control(w, W_NAME, len, text, (unsigned)(len + 7) / 8);
 }
 
-#define PUT(type, arg, ...)                                                                        \
-	put_control(w + n, type, arg, (const uint64_t[]){ __VA_ARGS__ },                            \
+#define PUT(type, arg, ...)                                                                                            \
+	put_control(w + n, type, arg, (const uint64_t[]){ __VA_ARGS__ },                                               \
 		    (unsigned)(sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t)))
 
 static size_t put_start(const struct synthetic *g, uint64_t *w)
@@ -121,7 +122,8 @@ static void synthetic_cursor_close(struct trace_source *s ATTR_UNUSED, struct tr
 	free(cur);
 }
 
-static int synthetic_next(struct trace_source *s, struct trace_cursor *cur, uint32_t stream, struct trace_block *ret_block)
+static int synthetic_next(struct trace_source *s, struct trace_cursor *cur, uint32_t stream,
+			  struct trace_block *ret_block)
 {
 	const struct synthetic *g = (const struct synthetic *)(void *)s;
 	size_t n = 0;
@@ -151,7 +153,8 @@ static void synthetic_put(struct trace_source *s ATTR_UNUSED, struct trace_curso
 	*block = (struct trace_block){ 0 };
 }
 
-static bool synthetic_has_stream(struct trace_source *s ATTR_UNUSED, struct trace_cursor *cur ATTR_UNUSED, uint32_t stream)
+static bool synthetic_has_stream(struct trace_source *s ATTR_UNUSED, struct trace_cursor *cur ATTR_UNUSED,
+				 uint32_t stream)
 {
 	return stream == 0;
 }
@@ -170,8 +173,8 @@ static const struct trace_source_ops synthetic_ops = {
 	.close = synthetic_close,
 };
 
-int trace_synthetic_open(const char *kind, uint64_t bytes, uint64_t n, uint64_t seed, struct trace_source **ret, char *err,
-			 size_t errlen)
+int trace_synthetic_open(const char *kind, uint64_t bytes, uint64_t n, uint64_t seed, struct trace_source **ret,
+			 char *err, size_t errlen)
 {
 	struct synthetic *g;
 	bool random = !strcmp(kind, "random");
@@ -196,7 +199,9 @@ int trace_synthetic_open(const char *kind, uint64_t bytes, uint64_t n, uint64_t 
 	g->n = n;
 	g->seed = seed;
 	g->s = (struct trace_source){
-		.ops = &synthetic_ops, .name = random ? "random" : "stream", .total_refs = g->pages + n,
+		.ops = &synthetic_ops,
+		.name = random ? "random" : "stream",
+		.total_refs = g->pages + n,
 	};
 	*ret = &g->s;
 	return 0;

@@ -1,9 +1,10 @@
 /*
  * Writing a trace file.
  *
- * Words are gathered a stream until a block of QTR_BLOCK_WORDS is full or the stream ends, so that short pieces (a program that calls
- * the system often) compress as well as long ones. What is on disk is always a prefix of whole blocks: a write that failed
- * half-way is cut off again. The first error sticks: nothing is added after it, but closing still completes the file.
+ * Words are gathered a stream until a block of QTR_BLOCK_WORDS is full or the stream ends, so that short pieces (a
+ * program that calls the system often) compress as well as long ones. What is on disk is always a prefix of whole
+ * blocks: a write that failed half-way is cut off again. The first error sticks: nothing is added after it, but
+ * closing still completes the file.
  */
 #include "trace/writer.h"
 
@@ -37,10 +38,10 @@ struct pending {
 struct trace_writer {
 	struct trace_sink sink;
 	int fd;
-	int error;          /* first failure, sticky */
-	bool full;          /* ...was ours: little room left. What is pending may still be written. */
+	int error; /* first failure, sticky */
+	bool full; /* ...was ours: little room left. What is pending may still be written. */
 	char *path, *tmp;
-	uint64_t pos;       /* bytes written, all whole blocks */
+	uint64_t pos; /* bytes written, all whole blocks */
 	uint64_t next_room; /* look at the disk again when pos is here */
 	int (*room)(const char *path, uint64_t *ret_free, uint64_t *ret_total);
 	struct trace_encoder *enc;
@@ -67,7 +68,8 @@ int trace_disk_room(const char *path, uint64_t *ret_free, uint64_t *ret_total)
 	return 0;
 }
 
-void trace_writer_set_room(struct trace_writer *w, int (*room)(const char *path, uint64_t *ret_free, uint64_t *ret_total))
+void trace_writer_set_room(struct trace_writer *w,
+			   int (*room)(const char *path, uint64_t *ret_free, uint64_t *ret_total))
 {
 	w->room = room;
 }
@@ -306,7 +308,8 @@ static int check_target(const char *path, char *err, size_t errlen)
 	return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
 }
 
-int trace_writer_create(const char *path, const struct trace_meta *meta, struct trace_writer **ret, char *err, size_t errlen)
+int trace_writer_create(const char *path, const struct trace_meta *meta, struct trace_writer **ret, char *err,
+			size_t errlen)
 {
 	struct trace_writer *w;
 	int rc = check_target(path, err, errlen);
@@ -345,7 +348,10 @@ no_memory:
 static int write_index(struct trace_writer *w)
 {
 	struct qtr_trailer t = {
-		.magic = QTR_END_MAGIC, .index_offset = w->pos, .nr_blocks = w->index.nr_blocks, .refs = w->index.refs,
+		.magic = QTR_END_MAGIC,
+		.index_offset = w->pos,
+		.nr_blocks = w->index.nr_blocks,
+		.refs = w->index.refs,
 		.insns = w->index.insns,
 	};
 	void *data;

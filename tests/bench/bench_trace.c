@@ -1,6 +1,6 @@
 /*
- * How fast trace blocks are encoded and decoded, in millions of words a second on this computer, for a streaming and a random trace
- * and, with an argument, for a trace file. Prints; asserts nothing.
+ * How fast trace blocks are encoded and decoded, in millions of words a second on this computer, for a streaming and
+ * a random trace and, with an argument, for a trace file. Prints; asserts nothing.
  */
 #include "base/compiler.h"
 #include "trace/codec.h"
@@ -73,8 +73,9 @@ static int bench_source(const char *name, struct trace_source *s)
 			s->ops->put(s, cur, &blk);
 		}
 	if (!rc && b.words)
-		printf("%-20s %6.3f bytes/word   encode %5.0f   decode %5.0f   check %6.0f   decode and check %5.0f M words/s\n", name,
-		       (double)b.bytes / (double)b.words, (double)b.words * 1e3 / (double)b.enc_ns,
+		printf("%-20s %6.3f bytes/word   encode %5.0f   decode %5.0f   check %6.0f   decode and check %5.0f M "
+		       "words/s\n",
+		       name, (double)b.bytes / (double)b.words, (double)b.words * 1e3 / (double)b.enc_ns,
 		       (double)b.words * 1e3 / (double)b.dec_ns, (double)b.words * 1e3 / (double)b.check_ns,
 		       (double)b.words * 1e3 / (double)(b.dec_ns + b.check_ns));
 	s->ops->cursor_close(s, cur);

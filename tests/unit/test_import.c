@@ -18,7 +18,8 @@ static void spit(const char *text)
 	fclose(f);
 }
 
-static int import(const char *text, enum trace_import_format fmt, struct trace_import_result *res, char *err, size_t errlen)
+static int import(const char *text, enum trace_import_format fmt, struct trace_import_result *res, char *err,
+		  size_t errlen)
 {
 	spit(text);
 	return trace_import(in_path, fmt, out_path, NULL, res, err, errlen);
@@ -67,7 +68,9 @@ static void lackey(void **state)
 				" M 04a19de0,4\n"
 				" L 04a19de0,10\n"
 				"I  0401ab78,2\n"
-				"==12== \n", IMPORT_AUTO, &r, err, sizeof(err)), 0);
+				"==12== \n",
+				IMPORT_AUTO, &r, err, sizeof(err)),
+			 0);
 	assert_int_equal(r.format, IMPORT_LACKEY);
 	assert_int_equal(r.refs, 6);
 	assert_int_equal(r.insns, 4);
@@ -96,7 +99,8 @@ static void text(void **state)
 	char err[256];
 	unsigned areas;
 
-	assert_int_equal(import("# a comment\n\nR 0x7f0000001000 8\r\nw 7f0000001ff8 64\n  R\t10 1  ", IMPORT_AUTO, &r, err, sizeof(err)),
+	assert_int_equal(import("# a comment\n\nR 0x7f0000001000 8\r\nw 7f0000001ff8 64\n  R\t10 1  ", IMPORT_AUTO, &r,
+				err, sizeof(err)),
 			 0);
 	assert_int_equal(r.format, IMPORT_TEXT);
 	assert_int_equal(r.refs, 3);
@@ -146,15 +150,24 @@ static void bad_lines(void **state)
 		enum trace_import_format fmt;
 		int line;
 	} bad[] = {
-		{ "R 0x1000 8\nX 0x1000 8\n", IMPORT_TEXT, 2 },      { "R 0x1000\n", IMPORT_TEXT, 1 },
-		{ "R 0x1000 0\n", IMPORT_TEXT, 1 },                  { "R 0x1000 4097\n", IMPORT_TEXT, 1 },
-		{ "R zz 8\n", IMPORT_TEXT, 1 },                      { "R 0x1000 8 9\n", IMPORT_TEXT, 1 },
-		{ "R 0x7fffffffffff 8\n", IMPORT_TEXT, 1 },          { "R 0xfffffffffffffffff 8\n", IMPORT_TEXT, 1 },
-		{ "R 0x1000 99999999999999999999\n", IMPORT_TEXT, 1 }, { "R0x1000 8\n", IMPORT_TEXT, 1 },
-		{ "I  1000,3\n L 1000;3\n", IMPORT_LACKEY, 2 },      { " Q 1000,3\n", IMPORT_LACKEY, 1 },
-		{ "I 1000,3\n", IMPORT_LACKEY, 1 },                  { " L 1000,3x\n", IMPORT_LACKEY, 1 },
-		{ " L 1000,\n", IMPORT_LACKEY, 1 },                  { "hello\n", IMPORT_AUTO, 1 },
-		{ " ", IMPORT_LACKEY, 1 },                           { " L", IMPORT_LACKEY, 1 },
+		{ "R 0x1000 8\nX 0x1000 8\n", IMPORT_TEXT, 2 },
+		{ "R 0x1000\n", IMPORT_TEXT, 1 },
+		{ "R 0x1000 0\n", IMPORT_TEXT, 1 },
+		{ "R 0x1000 4097\n", IMPORT_TEXT, 1 },
+		{ "R zz 8\n", IMPORT_TEXT, 1 },
+		{ "R 0x1000 8 9\n", IMPORT_TEXT, 1 },
+		{ "R 0x7fffffffffff 8\n", IMPORT_TEXT, 1 },
+		{ "R 0xfffffffffffffffff 8\n", IMPORT_TEXT, 1 },
+		{ "R 0x1000 99999999999999999999\n", IMPORT_TEXT, 1 },
+		{ "R0x1000 8\n", IMPORT_TEXT, 1 },
+		{ "I  1000,3\n L 1000;3\n", IMPORT_LACKEY, 2 },
+		{ " Q 1000,3\n", IMPORT_LACKEY, 1 },
+		{ "I 1000,3\n", IMPORT_LACKEY, 1 },
+		{ " L 1000,3x\n", IMPORT_LACKEY, 1 },
+		{ " L 1000,\n", IMPORT_LACKEY, 1 },
+		{ "hello\n", IMPORT_AUTO, 1 },
+		{ " ", IMPORT_LACKEY, 1 },
+		{ " L", IMPORT_LACKEY, 1 },
 	};
 	struct trace_import_result r;
 
@@ -196,7 +209,8 @@ static void areas_cover(void **state)
 
 	rng_init(&rng, 1, "areas");
 	for (int i = 0; i < 20000; i++)
-		fprintf(f, "%c %llx %u\n", "RW"[i & 1], (unsigned long long)(rng_next(&rng) >> (17 + rng_below(&rng, 30))) & ~63ULL,
+		fprintf(f, "%c %llx %u\n", "RW"[i & 1],
+			(unsigned long long)(rng_next(&rng) >> (17 + rng_below(&rng, 30))) & ~63ULL,
 			1U << rng_below(&rng, 7));
 	fclose(f);
 	assert_int_equal(trace_import(in_path, IMPORT_AUTO, out_path, NULL, &r, err, sizeof(err)), 0);
@@ -257,10 +271,13 @@ static int clean(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(lackey, clean, clean),      cmocka_unit_test_setup_teardown(text, clean, clean),
+		cmocka_unit_test_setup_teardown(lackey, clean, clean),
+		cmocka_unit_test_setup_teardown(text, clean, clean),
 		cmocka_unit_test_setup_teardown(many_instructions, clean, clean),
-		cmocka_unit_test_setup_teardown(bad_lines, clean, clean),   cmocka_unit_test_setup_teardown(long_and_empty, clean, clean),
-		cmocka_unit_test_setup_teardown(areas_cover, clean, clean), cmocka_unit_test_setup_teardown(from_a_pipe, clean, clean),
+		cmocka_unit_test_setup_teardown(bad_lines, clean, clean),
+		cmocka_unit_test_setup_teardown(long_and_empty, clean, clean),
+		cmocka_unit_test_setup_teardown(areas_cover, clean, clean),
+		cmocka_unit_test_setup_teardown(from_a_pipe, clean, clean),
 	};
 
 	temp_path(in_path, sizeof(in_path), "in.txt");

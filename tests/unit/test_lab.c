@@ -15,7 +15,7 @@ static void settings_combine(void **state)
 	(void)state;
 	char *set[] = { TEXT("vm.overcommit_memory=2") };
 	char *vary[] = { TEXT("transparent_hugepage.enabled=never,madvise,always"), TEXT("quire.huge_cow=copy,split") };
-	static const char *const want[6][2] = { { "never", "copy" },   { "never", "split" },  { "madvise", "copy" },
+	static const char *const want[6][2] = { { "never", "copy" },	{ "never", "split" }, { "madvise", "copy" },
 						{ "madvise", "split" }, { "always", "copy" }, { "always", "split" } };
 	struct settings st;
 	char err[400];
@@ -60,22 +60,31 @@ static void settings_refuse(void **state)
 		char *set[] = { TEXT(bad[i].set) }, *vary[] = { TEXT(bad[i].vary) }, err[400] = "";
 		struct settings st;
 
-		assert_int_equal(settings_expand(set, bad[i].set != NULL, vary, bad[i].vary != NULL, &st, err, sizeof(err)), -EINVAL);
+		assert_int_equal(settings_expand(set, bad[i].set != NULL, vary, bad[i].vary != NULL, &st, err,
+						 sizeof(err)),
+				 -EINVAL);
 		assert_non_null(strstr(err, bad[i].say));
 		assert_null(strchr(err, '\n'));
 		assert_null(st.rows);
 	}
 }
 
-static void run(const char *kind, char *vary_text, unsigned jobs, unsigned repeat, struct settings *st, struct lab_result *r,
-		struct machine_desc *d)
+static void run(const char *kind, char *vary_text, unsigned jobs, unsigned repeat, struct settings *st,
+		struct lab_result *r, struct machine_desc *d)
 {
 	char *vary[] = { vary_text }, err[400];
 
 	assert_int_equal(machine_desc_find("laptop", d, err, sizeof(err)), 0);
 	assert_int_equal(settings_expand(NULL, 0, vary, vary_text != NULL, st, err, sizeof(err)), 0);
-	const struct lab_options o = { .source = { .kind = LAB_GENERATED, .name = kind, .bytes = 8 << 20, .count = 200000 }, .machine = d,
-				       .settings = st, .seed = 1, .jobs = jobs, .repeat = repeat, .profile = true };
+	const struct lab_options o = {
+		.source = { .kind = LAB_GENERATED, .name = kind, .bytes = 8 << 20, .count = 200000 },
+		.machine = d,
+		.settings = st,
+		.seed = 1,
+		.jobs = jobs,
+		.repeat = repeat,
+		.profile = true
+	};
 
 	assert_int_equal(lab_run(&o, r, err, sizeof(err)), 0);
 }
@@ -130,7 +139,8 @@ static void repeat_replays_again(void **state)
 
 	run("stream", NULL, 1, 1, &st[0], &r[0], &d[0]);
 	run("stream", NULL, 1, 3, &st[1], &r[1], &d[1]);
-	assert_int_equal(3 * metrics_u64(&r[0].rows[0].metrics, "references"), metrics_u64(&r[1].rows[0].metrics, "references"));
+	assert_int_equal(3 * metrics_u64(&r[0].rows[0].metrics, "references"),
+			 metrics_u64(&r[1].rows[0].metrics, "references"));
 	assert_true(metrics_u64(&r[1].rows[0].metrics, "time_ns") > 2 * metrics_u64(&r[0].rows[0].metrics, "time_ns"));
 	for (int i = 0; i < 2; i++)
 		done(&st[i], &r[i], &d[i]);
@@ -147,8 +157,12 @@ static void stopped_before(void **state)
 
 	assert_int_equal(machine_desc_find("laptop", &d, err, sizeof(err)), 0);
 	assert_int_equal(settings_expand(NULL, 0, NULL, 0, &st, err, sizeof(err)), 0);
-	const struct lab_options o = { .source = { .kind = LAB_GENERATED, .name = "stream", .bytes = 1 << 20, .count = 1 << 20 },
-				       .machine = &d, .settings = &st, .stop = &stop };
+	const struct lab_options o = {
+		.source = { .kind = LAB_GENERATED, .name = "stream", .bytes = 1 << 20, .count = 1 << 20 },
+		.machine = &d,
+		.settings = &st,
+		.stop = &stop
+	};
 
 	assert_int_equal(lab_run(&o, &r, err, sizeof(err)), 0);
 	assert_true(r.stopped);
@@ -166,7 +180,9 @@ static void sources_that_cannot_be_opened(void **state)
 
 	assert_int_equal(machine_desc_find("laptop", &d, err, sizeof(err)), 0);
 	assert_int_equal(settings_expand(NULL, 0, NULL, 0, &st, err, sizeof(err)), 0);
-	const struct lab_options o = { .source = { .kind = LAB_FILE, .name = "/nonexistent.qtr" }, .machine = &d, .settings = &st };
+	const struct lab_options o = { .source = { .kind = LAB_FILE, .name = "/nonexistent.qtr" },
+				       .machine = &d,
+				       .settings = &st };
 
 	assert_int_equal(lab_run(&o, &r, err, sizeof(err)), -ENOENT);
 	assert_non_null(strstr(err, "/nonexistent.qtr"));

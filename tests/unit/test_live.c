@@ -1,4 +1,4 @@
-/* The live store: what goes in comes out for every cursor, in its own time, without deadlock and within the memory limit. */
+/* The live store: what goes in comes out for every cursor, without deadlock, within the memory limit. */
 #include "testing.h"
 #include "trace_testing.h"
 
@@ -70,7 +70,8 @@ static void feed(struct trace_sink *sink, const struct words v[STREAMS])
 
 		if (at[i] == v[i].nr)
 			continue;
-		int64_t n = trace_check_words(v[i].w + at[i], v[i].nr - at[i], 300 + rng_below(&rng, 5000), NULL, &what);
+		int64_t n =
+			trace_check_words(v[i].w + at[i], v[i].nr - at[i], 300 + rng_below(&rng, 5000), NULL, &what);
 
 		assert_int_equal(sink->block(sink, i, v[i].w + at[i], (size_t)n), 0);
 		at[i] += (size_t)n;
@@ -141,7 +142,8 @@ static void little_memory(void **state)
 static void cursors_that_leave(void **state)
 {
 	(void)state;
-	run(3, 64 << 10, (const struct reader[]){ { .stop_after = 3 }, { 0 }, { .by_stream = true, .stop_after = 10 } });
+	run(3, 64 << 10,
+	    (const struct reader[]){ { .stop_after = 3 }, { 0 }, { .by_stream = true, .stop_after = 10 } });
 	run(2, 64 << 10, (const struct reader[]){ { .stop_after = 1 }, { .stop_after = 2 } });
 }
 
@@ -196,8 +198,9 @@ static void bad_words_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_cursor),         cmocka_unit_test(four_cursors),       cmocka_unit_test(little_memory),
-		cmocka_unit_test(cursors_that_leave), cmocka_unit_test(recorded_then_read), cmocka_unit_test(bad_words_are_refused),
+		cmocka_unit_test(one_cursor),	      cmocka_unit_test(four_cursors),
+		cmocka_unit_test(little_memory),      cmocka_unit_test(cursors_that_leave),
+		cmocka_unit_test(recorded_then_read), cmocka_unit_test(bad_words_are_refused),
 	};
 
 	return test_run(tests);

@@ -102,7 +102,8 @@ static void table_breaks_and_aligns(void **state)
 	char buf[1024];
 
 	table_text(3, 2, buf, sizeof(buf));
-	assert_string_equal(buf, "head0  head1\n0       1000\n0       2000\n\nhead0  head2\n0       2000\n0       4000\n");
+	assert_string_equal(buf,
+			    "head0  head1\n0       1000\n0       2000\n\nhead0  head2\n0       2000\n0       4000\n");
 }
 
 static void json_integers_are_exact(void **state)
@@ -169,13 +170,15 @@ struct made_up {
 
 static void make_up(struct made_up *m)
 {
-	char *vary[] = { (char *)(uintptr_t)"transparent_hugepage.enabled=never,always" }, err[300];
+	char *vary[] = { (char *)(uintptr_t) "transparent_hugepage.enabled=never,always" }, err[300];
 
 	memset(m, 0, sizeof(*m));
 	snprintf(m->desc.name, sizeof(m->desc.name), "tiny");
 	snprintf(m->desc.title, sizeof(m->desc.title), "a made-up machine");
 	assert_int_equal(settings_expand(NULL, 0, vary, 1, &m->settings, err, sizeof(err)), 0);
-	m->o = (struct lab_options){ .source = { .kind = LAB_FILE, .name = "x.qtr" }, .machine = &m->desc, .settings = &m->settings };
+	m->o = (struct lab_options){ .source = { .kind = LAB_FILE, .name = "x.qtr" },
+				     .machine = &m->desc,
+				     .settings = &m->settings };
 	m->r = (struct lab_result){ .rows = m->rows, .nr_rows = 2, .source_refs = 12345 };
 	for (int i = 0; i < 2; i++) {
 		struct lab_row *row = &m->rows[i];
@@ -266,7 +269,9 @@ static void run_json_has_the_shape(void **state)
 
 	assert_string_equal(json_string_value(json_object_get(machine, "name")), "tiny");
 	assert_string_equal(json_string_value(json_object_get(machine, "kind")), "model");
-	assert_string_equal(json_string_value(json_object_get(json_object_get(row, "settings"), "transparent_hugepage.enabled")), "always");
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(row, "settings"), "transparent_hugepage.enabled")),
+		"always");
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(row, "metrics"), "time_ns")), 5500000000);
 	assert_true(json_real_value(json_object_get(json_object_get(row, "metrics"), "time_ratio")) == 2.0);
 	json_decref(root);

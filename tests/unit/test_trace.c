@@ -21,10 +21,22 @@ static void check_accepts_and_counts(void **state)
 {
 	(void)state;
 	const uint64_t w[] = {
-		word_control(W_THREAD, 7, 0), 11, 1, 1, ~0ULL, 0, 0, 0,
-		word_ref(0x1000, 3, 0, 5), word_ref(0x2000, 6, 1, 7),
-		word_control(W_INSNS, 0, 100000), word_control(W_NAME, 1, 3), 0x636261,
-		word_control(W_EXIT, 2, 0), 12, 0,
+		word_control(W_THREAD, 7, 0),
+		11,
+		1,
+		1,
+		~0ULL,
+		0,
+		0,
+		0,
+		word_ref(0x1000, 3, 0, 5),
+		word_ref(0x2000, 6, 1, 7),
+		word_control(W_INSNS, 0, 100000),
+		word_control(W_NAME, 1, 3),
+		0x636261,
+		word_control(W_EXIT, 2, 0),
+		12,
+		0,
 	};
 	struct trace_block_info info = { 0 };
 	const char *what;
@@ -45,13 +57,13 @@ static void check_refuses(void **state)
 {
 	(void)state;
 	const uint64_t bad[][3] = {
-		{ 7ULL << 60 },                                /* a reference of 128 bytes */
-		{ word_control(NR_WORD_TYPES, 0, 0) },         /* unknown type */
+		{ 7ULL << 60 }, /* a reference of 128 bytes */
+		{ word_control(NR_WORD_TYPES, 0, 0) }, /* unknown type */
 		{ word_control(127, 0, 0) },
-		{ word_control(W_SYSRET, 1, 0), 0 },           /* payload too short for the type */
-		{ word_control(W_LOST, 2, 0), 0, 0 },          /* ... too long */
-		{ word_control(W_BUFFER, 2, 0), 0 },           /* ... cut off: see lengths below */
-		{ word_control(W_NAME, 1, 9), 0, 0 },          /* a name that needs two */
+		{ word_control(W_SYSRET, 1, 0), 0 }, /* payload too short for the type */
+		{ word_control(W_LOST, 2, 0), 0, 0 }, /* ... too long */
+		{ word_control(W_BUFFER, 2, 0), 0 }, /* ... cut off: see lengths below */
+		{ word_control(W_NAME, 1, 9), 0, 0 }, /* a name that needs two */
 		{ word_control(W_NAME, 255, 255 * 8 + 1) },
 	};
 	const size_t len[] = { 1, 1, 1, 2, 3, 2, 3, 1 };
@@ -87,7 +99,9 @@ static void codec_any_words_any_length(void **state)
 		const void *data;
 
 		for (size_t i = 0; i < n; i++)
-			in[i] = nr % 3 == 0 ? rng_next(&r) : nr % 3 == 1 ? word_ref(i * 8, 3, 0, 4) : rng_below(&r, 1 << 20);
+			in[i] = nr % 3 == 0   ? rng_next(&r)
+				: nr % 3 == 1 ? word_ref(i * 8, 3, 0, 4)
+					      : rng_below(&r, 1 << 20);
 		out[n] = 0x1234;
 		assert_int_equal(trace_encode(e, in, n, &data, &bytes), 0);
 		assert_true(bytes <= trace_encoded_max(n));
@@ -122,7 +136,8 @@ static void codec_survives_garbage(void **state)
 		in[i] = word_ref(0x5000 + rng_below(&r, 50) * 64, 3, rng_below(&r, 2) != 0, rng_below(&r, 9));
 	assert_int_equal(trace_encode(e, in, 1000, &data, &bytes), 0);
 	assert_true(bytes < sizeof(copy) && bytes < 4000);
-	for (int i = 0; i < 20000; i++) { /* several wrong bytes: decoded or refused, never beyond the buffers (sanitizers watch) */
+	for (int i = 0; i < 20000;
+	     i++) { /* several wrong bytes: decoded or refused, never beyond the buffers (sanitizers watch) */
 		memcpy(copy, data, bytes);
 		for (int k = 0; k < 4; k++)
 			copy[rng_below(&r, i % 2 ? bytes : 40)] = (uint8_t)rng_next(&r);
@@ -142,7 +157,9 @@ static void codec_survives_garbage(void **state)
 /* A file of three streams with `nr` words each in pieces of all sizes; v[] holds what went in. */
 static void make_file(const char *to, size_t nr, struct words v[STREAMS])
 {
-	const struct trace_meta meta = { .command = "sort -S 200M\nbig.txt", .recorder = "test 1", .start_unix_ns = 12345 };
+	const struct trace_meta meta = { .command = "sort -S 200M\nbig.txt",
+					 .recorder = "test 1",
+					 .start_unix_ns = 12345 };
 	struct trace_writer *w;
 	char err[256] = "";
 	size_t at[STREAMS] = { 0 };
@@ -159,7 +176,8 @@ static void make_file(const char *to, size_t nr, struct words v[STREAMS])
 
 		if (at[i] == v[i].nr)
 			continue;
-		n = trace_check_words(v[i].w + at[i], v[i].nr - at[i], 300 + rng_below(&r, 1000) * rng_below(&r, 100), NULL, &what);
+		n = trace_check_words(v[i].w + at[i], v[i].nr - at[i], 300 + rng_below(&r, 1000) * rng_below(&r, 100),
+				      NULL, &what);
 		assert_true(n > 0);
 		assert_int_equal(trace_writer_block(w, (uint32_t)i, v[i].w + at[i], (size_t)n), 0);
 		at[i] += (size_t)n;
@@ -282,8 +300,8 @@ static void spit(const char *to, const uint8_t *data, size_t n)
 }
 
 /*
- * Read a damaged file: what it delivers must be a beginning of what went in. Returns whether any damage was reported, by
- * opening or afterwards; *ret_words: how many words were delivered.
+ * Read a damaged file: what it delivers must be a beginning of what went in. Returns whether any damage was reported,
+ * by opening or afterwards; *ret_words: how many words were delivered.
  */
 static bool read_damaged(const char *from, const struct words v[STREAMS], size_t *ret_words)
 {
@@ -444,12 +462,24 @@ static void lying_headers(void **state)
 		memcpy(&b, data + at, sizeof(b));
 		saved = b;
 		switch (k) {
-		case 0: b.words = ~0U; break;
-		case 1: b.words = QTR_MAX_BLOCK_WORDS; break;
-		case 2: b.bytes = ~0U; break;
-		case 3: b.stream = ~0U; break;
-		case 4: b.codec = 9; break;
-		case 5: b.words = 0; break;
+		case 0:
+			b.words = ~0U;
+			break;
+		case 1:
+			b.words = QTR_MAX_BLOCK_WORDS;
+			break;
+		case 2:
+			b.bytes = ~0U;
+			break;
+		case 3:
+			b.stream = ~0U;
+			break;
+		case 4:
+			b.codec = 9;
+			break;
+		case 5:
+			b.words = 0;
+			break;
 		}
 		b.hash = qtr_hash(&b);
 		memcpy(data + at, &b, sizeof(b));
