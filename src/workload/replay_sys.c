@@ -121,6 +121,8 @@ static void sys_mmap(struct cpu *c, struct replay_stream *s, int64_t rec)
 			return;
 		}
 	}
+	if (flags & MAP_FIXED_)
+		replay_account_memory(s->rp);
 	at = mm_mmap(c, p->mm, here, a[1], (unsigned)a[2] & 7, flags, f, f ? a[5] & PAGE_MASK : 0);
 	if (f)
 		file_put(c, f);
@@ -140,6 +142,8 @@ static void sys_brk(struct cpu *c, struct replay_stream *s, int64_t rec)
 	p->brk_failed = want > now;
 	if (p->brk_failed || now == p->rec_brk)
 		return;
+	if (now < p->rec_brk)
+		replay_account_memory(s->rp);
 	/* By difference: what mmap stood in for is part of our break but not of the recorded one. */
 	at = mm_brk(c, p->mm, 0);
 	at = mm_brk(c, p->mm, (uint64_t)at + (now - p->rec_brk));
@@ -190,6 +194,13 @@ static bool munmap_is_brk(struct cpu *c, struct replay_stream *s, uint64_t here,
 	       (uint64_t)mm_brk(c, p->mm, here) == here;
 }
 
+/* What other threads did before it must not be done after it: it would fail, or be done to other pages. */
+static bool takes_away(const struct pending_call *k)
+{
+	return k->nr == NR_munmap || (k->nr == NR_madvise && (k->a[2] == 4 || k->a[2] == 8)) || /* DONTNEED, FREE */
+	       (k->nr == NR_mprotect && (k->a[2] & 3) != 3);
+}
+
 static struct cpu *sys_range(struct cpu *c, struct replay_stream *s, int64_t rec)
 {
 	uint64_t addr = s->call.a[0], end = addr + page_len(s->call.a[1]), here, len;
@@ -197,8 +208,9 @@ static struct cpu *sys_range(struct cpu *c, struct replay_stream *s, int64_t rec
 
 	if (failed(rec) || end <= addr || (addr & ~PAGE_MASK))
 		return c;
-	if (s->call.nr == NR_munmap || (s->call.nr == NR_madvise && (s->call.a[2] == 4 || s->call.a[2] == 8)))
+	if (takes_away(&s->call))
 		c = order_wait_process(c, s, s->call.ticket);
+	replay_account_memory(s->rp); /* the peak is before what goes now */
 	for (uint64_t at = addr; !failed(r) && reloc_next_piece(&s->proc->map, &at, end, &here, &len);)
 		if (!munmap_is_brk(c, s, here, len))
 			r = range_call(c, s, here, len);
@@ -220,6 +232,7 @@ static struct cpu *sys_mremap(struct cpu *c, struct replay_stream *s, int64_t re
 	if (failed(rec) || !new_len || !r)
 		return c;
 	c = order_wait_process(c, s, s->call.ticket);
+	replay_account_memory(s->rp);
 	r = reloc_find(&p->map, a[0]);
 	if (!r)
 		return c;

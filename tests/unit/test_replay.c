@@ -183,6 +183,61 @@ static void futex_orders(void **state)
 	assert_true(o.r.elapsed_ns > 500 * 4000 / 4); /* the waiter's end lies behind the waker's work */
 }
 
+/* A slow thread's stores were before the call that takes the right to store away: they come before it here too. */
+static void mprotect_waits_for_earlier_stores(void **state)
+{
+	struct hand *h = two_threads();
+
+	(void)state;
+	rec_mmap(h, 0, ANON, 64 * PAGE_SIZE);
+	for (int i = 0; i < 30; i++) /* slow, and its next ticket is known */
+		put(h, 1, word_ref(STACK_TOP - 4096, 3, 1, 4000));
+	rec_touch(h, 1, ANON, 16 * PAGE_SIZE, true);
+	call_enter(h, 1, 39, 0, 0, 0, 0, 0, 0);
+	call_return(h, 1, 39, 100, 100);
+	call_enter(h, 0, 10, ANON, 64 * PAGE_SIZE, PROT_READ, 0, 0, 0);
+	call_return(h, 0, 10, 0, 100);
+	rec_exit(h, 1, EXIT_THREAD);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 2);
+
+	assert_int_equal(o.r.refs_failed, 0);
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 16 + 1);
+}
+
+/* What is given back at once was there all the same, by whatever call it goes. */
+static void peak_is_before_what_goes(void **state)
+{
+	(void)state;
+	for (int how = 0; how < 5; how++) {
+		struct hand *h = hand_new();
+		uint64_t at = how == 4 ? EXE + 0x7000 : ANON;
+
+		if (how == 4) {
+			call_enter(h, 0, 12, at + 40 * PAGE_SIZE, 0, 0, 0, 0, 0);
+			call_return(h, 0, 12, (int64_t)(at + 40 * PAGE_SIZE), 100);
+		} else {
+			rec_mmap(h, 0, at, 40 * PAGE_SIZE);
+		}
+		rec_touch(h, 0, at, 40 * PAGE_SIZE, true);
+		if (how == 0)
+			call_enter(h, 0, 11, at, 40 * PAGE_SIZE, 0, 0, 0, 0);
+		else if (how == 1)
+			call_enter(h, 0, 28, at, 40 * PAGE_SIZE, 4, 0, 0, 0);
+		else if (how == 2)
+			call_enter(h, 0, 25, at, 40 * PAGE_SIZE, PAGE_SIZE, 0, 0, 0);
+		else if (how == 3)
+			call_enter(h, 0, 9, at, 40 * PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, ~0ULL, 0);
+		else
+			call_enter(h, 0, 12, at, 0, 0, 0, 0, 0);
+		call_return(h, 0, (unsigned[]){ 11, 28, 25, 9, 12 }[how], how == 1 || how == 0 ? 0 : (int64_t)at, 100);
+		rec_exit(h, 0, EXIT_PROCESS);
+		struct outcome o = run_and_close(h, 1);
+
+		assert_int_equal(o.r.rss_peak_bytes, 40 * PAGE_SIZE);
+	}
+}
+
 /* Nobody wakes it: it is let go, the replay ends. */
 static void wait_without_waker_ends(void **state)
 {
@@ -338,6 +393,8 @@ int main(void)
 		cmocka_unit_test(refused_brk_is_the_break),
 		cmocka_unit_test(other_threads_map_is_waited_for),
 		cmocka_unit_test(futex_orders),
+		cmocka_unit_test(mprotect_waits_for_earlier_stores),
+		cmocka_unit_test(peak_is_before_what_goes),
 		cmocka_unit_test(wait_without_waker_ends),
 		cmocka_unit_test(outside_wait_is_think_time),
 		cmocka_unit_test(read_into_fresh_memory_faults),
