@@ -180,6 +180,8 @@ static bool walk_random(struct walk *s, uint64_t n)
 	struct work_task *k = s->k;
 	uint64_t words = k->w->task_bytes / 8, page = ~0ULL;
 
+	if (k->w->o->ops)
+		n = MIN(n, k->w->o->ops - k->ops);
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t word = (uint64_t)((unsigned __int128)(rng_next(&k->rng) >> 33) * (words - 1) >> 31);
 		vaddr_t va = s->base + word * 8;
