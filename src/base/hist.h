@@ -1,6 +1,7 @@
 /*
  * Log-linear histogram of unsigned 64-bit values: 16 sub-buckets an octave (error below 6.25 %), no allocation,
- * mergeable, integers only. Exact minimum, maximum, count and sum are kept beside the buckets.
+ * mergeable, integers only. Exact minimum, maximum, count and sum are kept beside the buckets. One thread adds; others may merge
+ * it meanwhile, and get a picture in which the parts are each from some moment.
  */
 #ifndef QUIRE_BASE_HIST_H
 #define QUIRE_BASE_HIST_H
@@ -35,29 +36,43 @@ static inline uint64_t hist_lower(unsigned i)
 	return (1ULL << e) | ((uint64_t)(i % HIST_SUB) << (e - HIST_SUB_BITS));
 }
 
+static inline void hist_put(uint64_t *word, uint64_t v)
+{
+	__atomic_store_n(word, v, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t hist_get(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
 static inline void hist_add(struct hist *h, uint64_t v)
 {
+	uint64_t *bucket = &h->bucket[hist_index(v)];
+
 	if (!h->count || v < h->min)
-		h->min = v;
+		hist_put(&h->min, v);
 	if (v > h->max)
-		h->max = v;
-	h->count++;
-	h->sum += v;
-	h->bucket[hist_index(v)]++;
+		hist_put(&h->max, v);
+	hist_put(&h->count, h->count + 1);
+	hist_put(&h->sum, h->sum + v);
+	hist_put(bucket, *bucket + 1);
 }
 
 static inline void hist_merge(struct hist *to, const struct hist *from)
 {
-	if (!from->count)
+	uint64_t count = hist_get(&from->count), min = hist_get(&from->min), max = hist_get(&from->max);
+
+	if (!count)
 		return;
-	if (!to->count || from->min < to->min)
-		to->min = from->min;
-	if (from->max > to->max)
-		to->max = from->max;
-	to->count += from->count;
-	to->sum += from->sum;
+	if (!to->count || min < to->min)
+		to->min = min;
+	if (max > to->max)
+		to->max = max;
+	to->count += count;
+	to->sum += hist_get(&from->sum);
 	for (unsigned i = 0; i < HIST_BUCKETS; i++)
-		to->bucket[i] += from->bucket[i];
+		to->bucket[i] += hist_get(&from->bucket[i]);
 }
 
 /* Value at or below which per_mille of 1000 of the samples lie: the bucket's lower bound, clamped to [min, max]. 0 when empty. */

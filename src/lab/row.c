@@ -85,13 +85,17 @@ static void collect_latency(struct metrics *ms, const struct quire *q)
 		[FK_ANON_4K] = "_anon_4k", [FK_ANON_2M] = "_anon_2m", [FK_ZERO] = "_zero",   [FK_COW_4K] = "_cow_4k",
 		[FK_COW_2M] = "_cow_2m",   [FK_FILE] = "_file",	      [FK_OTHER] = "_other",
 	};
-	struct hist all = { 0 };
+	struct hist all = { 0 }, one;
 
-	for (unsigned k = 0; k < NR_FAULT_KINDS; k++)
-		hist_merge(&all, &q->fault_ns[k]);
+	for (unsigned k = 0; k < NR_FAULT_KINDS; k++) {
+		quire_fault_ns(q, (enum fault_kind)k, &one);
+		hist_merge(&all, &one);
+	}
 	latency(ms, "", &all);
-	for (unsigned k = 0; k < NR_FAULT_KINDS; k++)
-		latency(ms, kinds[k], &q->fault_ns[k]);
+	for (unsigned k = 0; k < NR_FAULT_KINDS; k++) {
+		quire_fault_ns(q, (enum fault_kind)k, &one);
+		latency(ms, kinds[k], &one);
+	}
 }
 
 static void add_machine_stat(void *arg, const char *name, uint64_t value)

@@ -77,7 +77,7 @@
 	PATH(FORK_HUGE, "fork: copy a huge entry", "fork_copy_huge_pmd")                            \
 	PATH(EXIT, "exit", "mm_exit,exit_mappings")                                                 \
 	PATH(TLB_FLUSH, "TLB flush", "tlb_flush_mm_range,flush_here,flush_there,tlb_gather_flush")  \
-	PATH(SWITCH_MM, "address space switch", "mm_switch,switch_to")
+	PATH(SWITCH_MM, "address space switch", "mm_switch,switch_to,load_mm,leave_lazy,leave_loaded,leave_mm,go_lazy")
 
 enum machine_path {
 #define PATH(id, name, functions) PATH_##id,

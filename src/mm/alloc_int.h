@@ -26,7 +26,7 @@ static inline struct zone *frame_zone_of(const struct quire *q, const struct fra
 
 static inline enum migrate_type frame_mt(const struct frame *f)
 {
-	return (enum migrate_type)((f->flags >> FRAME_MT_SHIFT) & 0xf);
+	return (enum migrate_type)((frame_flags(f) >> FRAME_MT_SHIFT) & 0xf);
 }
 
 static inline enum migrate_type gfp_migrate_type(unsigned gfp)
@@ -37,6 +37,12 @@ static inline enum migrate_type gfp_migrate_type(unsigned gfp)
 static inline uint8_t *pageblock_of(const struct zone *z, uint64_t pfn_v)
 {
 	return z->pageblock_mt + ((pfn_v - z->start_pfn) >> PAGEBLOCK_ORDER);
+}
+
+/* Without the zone's lock it may be out of date; then a frame ends up on another type's list, no more. */
+static inline enum migrate_type pageblock_type(const struct zone *z, uint64_t pfn_v)
+{
+	return (enum migrate_type)__atomic_load_n(pageblock_of(z, pfn_v), __ATOMIC_RELAXED);
 }
 
 /* ---- memmap.c ---- */

@@ -27,7 +27,7 @@ ATTR_NOINLINE void map_anon(struct fault *f, struct frame *page)
 	rmap_add_pte(c, page, page);
 	if (f->v->flags & VM_LOCKED)
 		rmap_mlock(c, page);
-	mm_rss_add(f->mm, RSS_ANON, 1);
+	mm_rss_add(c, f->mm, RSS_ANON, 1);
 	pte_write(c, &f->pte, pte_owned(c->m, page, f->v->flags));
 	machine_path(c, prev);
 }
@@ -77,11 +77,11 @@ ATTR_NOINLINE int fault_zero_page(struct fault *f)
 ATTR_NOINLINE static void wp_reuse(struct fault *f, struct frame *head)
 {
 	struct cpu *c = f->c;
-	pte_t bits = PTE_WRITE | PTE_DIRTY | PTE_ACCESSED;
+	pte_t bits = (f->v->flags & VM_WRITE ? PTE_WRITE | PTE_DIRTY : 0) | PTE_ACCESSED;
 
-	if (head->flags & FRAME_ANON) {
+	if (frame_flags(head) & FRAME_ANON) {
 		bits |= PTE_SOFT_EXCLUSIVE;
-		if (head->flags & FRAME_LAZYFREE) {
+		if (frame_flags(head) & FRAME_LAZYFREE) {
 			frame_clear(head, FRAME_LAZYFREE);
 			frame_set(head, FRAME_SWAPBACKED);
 		}
@@ -130,7 +130,7 @@ ATTR_NOINLINE static int wp_copy(struct fault *f, struct frame *old)
 			pte_xchg(c, &f->pte, 0);
 			tlb_flush_page(c, f->mm, f->va);
 			if (old) {
-				mm_rss_add(f->mm, frame_rss(head), -1);
+				mm_rss_raw(c, f->mm, frame_rss(head), -1); /* the new page makes up for it */
 				rmap_remove_pte(c, head, old, f->v->flags);
 			}
 			map_anon(f, page);
@@ -154,7 +154,7 @@ static bool wp_may_reuse(const struct fault *f, const struct frame *head)
 {
 	if (f->v->flags & VM_SHARED)
 		return true;
-	return (head->flags & FRAME_ANON) && ((f->orig & PTE_SOFT_EXCLUSIVE) || frame_refcount(head) == 1);
+	return (frame_flags(head) & FRAME_ANON) && ((f->orig & PTE_SOFT_EXCLUSIVE) || frame_refcount(head) == 1);
 }
 
 ATTR_NOINLINE int fault_wp(struct fault *f)

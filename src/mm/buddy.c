@@ -25,13 +25,19 @@ static uint64_t buddy_flags(const struct zone *z, unsigned order, enum migrate_t
 	return zone_place(z) | FRAME_BUDDY | ((uint64_t)order << FRAME_ORDER_SHIFT) | ((uint64_t)mt << FRAME_MT_SHIFT);
 }
 
+/* Readers of the watermarks look without the lock. */
+static ATTR_ALWAYS_INLINE void count_blocks(struct free_area *a, uint64_t n)
+{
+	__atomic_store_n(&a->nr_free, a->nr_free + n, __ATOMIC_RELAXED);
+}
+
 void buddy_seed(struct quire *q, struct zone *z, uint64_t pfn_v, unsigned order, enum migrate_type mt)
 {
 	struct frame *f = frame_of(q->m, pfn(pfn_v));
 
-	f->flags = buddy_flags(z, order, mt);
+	frame_flags_put(f, buddy_flags(z, order, mt));
 	list_add_tail(&f->lru, &z->free_area[order].list[mt]);
-	z->free_area[order].nr_free++;
+	count_blocks(&z->free_area[order], 1);
 }
 
 /* Inline, as is area_del: shared by two paths that are priced apart. */
@@ -40,9 +46,9 @@ static ATTR_ALWAYS_INLINE void area_add(struct cpu *c, struct zone *z, struct fr
 {
 	struct free_area *a = &z->free_area[order];
 
-	f->flags = buddy_flags(z, order, mt);
+	frame_flags_put(f, buddy_flags(z, order, mt));
 	list_add(&f->lru, &a->list[mt]);
-	a->nr_free++;
+	count_blocks(a, 1);
 	frame_touch(c, f, TOUCH_WRITE);
 	memmap_touch_link(c, f->lru.next);
 	machine_touch(c, area_pa(c, z, order), sizeof(*a), TOUCH_WRITE);
@@ -54,8 +60,8 @@ static ATTR_ALWAYS_INLINE void area_del(struct cpu *c, struct zone *z, struct fr
 	const struct list_head *prev = f->lru.prev, *next = f->lru.next;
 
 	list_del(&f->lru);
-	f->flags = zone_place(z);
-	a->nr_free--;
+	frame_flags_put(f, zone_place(z));
+	count_blocks(a, -1ULL);
 	frame_touch(c, f, TOUCH_WRITE);
 	memmap_touch_link(c, prev);
 	memmap_touch_link(c, next);
@@ -94,7 +100,7 @@ static struct frame *buddy_take(struct cpu *c, struct zone *z, unsigned order, e
 static void pageblocks_retype(struct cpu *c, struct zone *z, uint64_t start, uint64_t frames, enum migrate_type mt)
 {
 	for (uint64_t p = start; p < start + frames; p += PAGEBLOCK_FRAMES) {
-		*pageblock_of(z, p) = (uint8_t)mt;
+		__atomic_store_n(pageblock_of(z, p), (uint8_t)mt, __ATOMIC_RELAXED);
 		machine_touch(c, machine_pa(c->m, pageblock_of(z, p)), 1, TOUCH_WRITE);
 	}
 }
@@ -113,7 +119,7 @@ static void pageblock_claim(struct cpu *c, struct zone *z, uint64_t pfn_v, enum 
 		unsigned order = frame_order(f);
 
 		frame_touch(c, f, TOUCH_READ);
-		if (!(f->flags & FRAME_BUDDY)) {
+		if (!(frame_flags(f) & FRAME_BUDDY)) {
 			p++;
 			continue;
 		}
@@ -212,7 +218,7 @@ void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 {
 	enum machine_path outer = machine_work(c, PATH_BUDDY_FREE, 1);
 	uint64_t p = frame_pfn(c->m, f).v, freed = 1ULL << order;
-	enum migrate_type mt = (enum migrate_type) * pageblock_of(z, p);
+	enum migrate_type mt = pageblock_type(z, p);
 
 	ASSERT_DEBUG(IS_ALIGNED(p, freed) && p >= z->first_pfn && p + freed <= z->deferred_pfn);
 	for (; order < MAX_ORDER; order++) {
@@ -222,7 +228,7 @@ void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 		if (b < z->first_pfn || b + (1ULL << order) > z->deferred_pfn)
 			break;
 		frame_touch(c, bf, TOUCH_READ);
-		if (!(bf->flags & FRAME_BUDDY) || frame_order(bf) != order)
+		if (!(frame_flags(bf) & FRAME_BUDDY) || frame_order(bf) != order)
 			break;
 		if (order >= PAGEBLOCK_ORDER && frame_mt(bf) != mt)
 			pageblocks_retype(c, z, b, 1ULL << order, mt);

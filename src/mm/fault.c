@@ -11,6 +11,8 @@
 #include "base/errno.h"
 #include "mm/fault_int.h"
 
+#include <string.h>
+
 /* Does the area allow the access? As on x86: whatever may be written or executed may be read. */
 static bool fault_allowed(const struct vma *v, unsigned err)
 {
@@ -98,6 +100,19 @@ static int fault_count(struct fault *f, int rc)
 	return rc;
 }
 
+/* The books of the experimenter, not of the kernel: costs nothing there. */
+static void count_latency(struct cpu *c, enum vm_counter kind)
+{
+	uint64_t now_ns = machine_now_ns(c), start_ns = c->fault_start_ps / PS_PER_NS;
+	struct percpu *pc = c->pc;
+
+	if (unlikely(!pc->fault_ns_used)) {
+		memset(pc->fault_ns, 0, sizeof(struct hist) * NR_FAULT_KINDS);
+		__atomic_store_n(&pc->fault_ns_used, true, __ATOMIC_RELEASE);
+	}
+	hist_add(&pc->fault_ns[fault_latency_kind(kind)], now_ns > start_ns ? now_ns - start_ns : 0);
+}
+
 ATTR_NOINLINE int fault_handle(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, unsigned err)
 {
 	struct fault f = {
@@ -112,7 +127,8 @@ ATTR_NOINLINE int fault_handle(struct cpu *c, struct mm *mm, struct vma *v, vadd
 
 ATTR_NOINLINE int mm_fault(struct cpu *c, vaddr_t va, unsigned err)
 {
-	struct mm *mm = c->pc->lazy ? NULL : c->pc->active_mm;
+	uintptr_t loaded = __atomic_load_n(&c->pc->loaded, __ATOMIC_RELAXED);
+	struct mm *mm = loaded & LOADED_LAZY ? NULL : (struct mm *)(loaded & LOADED_MM);
 	struct fault f = { .c = c, .q = c->q, .mm = mm, .va = va, .err = err, .kind = VM_quire_fault_spurious };
 	enum machine_path prev = machine_work(c, PATH_FAULT, 1);
 	int rc = -EFAULT;
@@ -127,9 +143,7 @@ ATTR_NOINLINE int mm_fault(struct cpu *c, vaddr_t va, unsigned err)
 	}
 	rc = fault_count(&f, rc);
 	machine_path(c, PATH_FAULT);
-	uint64_t now_ns = machine_now_ns(c), start_ns = c->fault_start_ps / PS_PER_NS;
-
-	hist_add(&c->q->fault_ns[fault_latency_kind(f.kind)], now_ns > start_ns ? now_ns - start_ns : 0);
+	count_latency(c, f.kind);
 	machine_path(c, prev);
 	return rc;
 }

@@ -9,6 +9,9 @@
 /* A huge path could not do it and nothing has changed: do it with base pages. */
 #define FAULT_FALLBACK 1
 
+/* In a fault's error code: get a page of our own, as for a write, but give no right to write (pins). */
+#define FAULT_UNSHARE (1U << 8)
+
 struct fault {
 	struct cpu *c;
 	struct quire *q;
@@ -24,7 +27,7 @@ struct fault {
 
 static inline bool fault_is_write(const struct fault *f)
 {
-	return (f->err & ACCESS_WRITE) != 0;
+	return (f->err & (ACCESS_WRITE | FAULT_UNSHARE)) != 0;
 }
 
 /* Number of the page of va in the area's file or, for anonymous memory, a name for it that a move keeps. */

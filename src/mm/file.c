@@ -89,7 +89,7 @@ static void set_contents(struct machine *m, pfn_t p, uint64_t tag)
 	if (m->tags)
 		m->tags[p.v] = tag;
 	else
-		*word = tag;
+		__atomic_store_n(word, tag, __ATOMIC_RELAXED); /* a program may be reading it */
 }
 
 /* ---- the tree ---- */
@@ -119,7 +119,7 @@ static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, bo
 
 	if (!page)
 		return NULL;
-	page->flags |= FRAME_FILE | (f->shmem ? FRAME_SWAPBACKED : 0);
+	frame_flags_put(page, frame_flags(page) | FRAME_FILE | (f->shmem ? FRAME_SWAPBACKED : 0));
 	page->file = f;
 	page->index = index;
 	if (read) {
@@ -129,11 +129,13 @@ static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, bo
 	return page;
 }
 
+/*
+ * No longer in the cache. What it was stays until it is freed: areas that still map it, and which hold the file, ask whose
+ * page it is when they unmap it.
+ */
 static void page_forget(struct frame *page)
 {
-	__atomic_and_fetch(&page->flags, ~(FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED), __ATOMIC_RELAXED);
-	page->file = NULL;
-	page->index = 0;
+	frame_clear(page, FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED);
 }
 
 /*
@@ -351,7 +353,7 @@ static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off,
 	machine_path(c, outer);
 	if (write) {
 		set_contents(c->m, p, written_tag(f, index));
-		__atomic_or_fetch(&page->flags, FRAME_DIRTY, __ATOMIC_RELAXED);
+		frame_set(page, FRAME_DIRTY);
 	}
 	frame_put(c, page);
 	return 0;
@@ -405,7 +407,7 @@ static int file_check(struct quire *q, struct mfile *f)
 	if (f->refs <= 0)
 		return invalid(q, f, "a file without references", 0);
 	for (; (page = radix_next(NULL, &f->root, &i)); i++, nr++) {
-		if (!(page->flags & FRAME_FILE) || page->file != f || page->index != i || page->refcount < 1)
+		if (!(frame_flags(page) & FRAME_FILE) || page->file != f || page->index != i || page->refcount < 1)
 			return invalid(q, f, "a page that does not know where it is (C1)", i);
 		if (i >= file_pages(f))
 			return invalid(q, f, "a page beyond the end (C3)", i);

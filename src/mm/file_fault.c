@@ -31,7 +31,7 @@ static void map_file(struct fault *f, const struct pt_ref *r, struct frame *page
 		rmap_mlock(c, page);
 	if (write)
 		frame_set(page, FRAME_DIRTY);
-	mm_rss_add(f->mm, f->v->file->shmem ? RSS_SHMEM : RSS_FILE, 1);
+	mm_rss_add(c, f->mm, f->v->file->shmem ? RSS_SHMEM : RSS_FILE, 1);
 	pte_write(c, r, file_entry(f, page, write));
 }
 

@@ -5,16 +5,19 @@
  * Pages of private areas lose WRITE and PTE_SOFT_EXCLUSIVE on both sides. What the child can find again by itself is
  * not copied: areas that never had an anonymous page (shared and read-only file mappings, untouched memory) are
  * refaulted, as in Linux.
+ * A pinned page stays the parent's alone, since whoever pinned it goes on writing to it: the child gets a copy now
+ * (gup.c, G3). A pinned huge page is copied whole under quire.huge_cow=copy, else its mapping is split first.
  * Locks: both mmap_locks for writing; the parent's table, then the child's. The parent is flushed once, by mm_fork,
  * after all.
  */
 #include "base/errno.h"
-#include "mm/fault.h"
-#include "mm/rmap.h"
+#include "mm/fault_int.h"
+#include "mm/hugecopy.h"
 
 struct fork_copy {
 	struct cpu *c;
 	struct mm *child;
+	struct vma *v, *parent_vma; /* v: the child's */
 	int64_t rss[NR_RSS];
 };
 
@@ -43,26 +46,67 @@ ATTR_NOINLINE static void fork_copy_pte(struct fork_copy *k, const struct pt_ref
 	pte_write(c, dst, e);
 }
 
-/* One PTE table's entries for [va, end). 0 or -ENOMEM. */
+/* Is the page to be copied instead of shared? */
+static inline bool fork_is_pinned(const struct machine *m, pte_t e)
+{
+	return (e & PTE_SOFT_EXCLUSIVE) && frame_pinned(frame_head(m, frame_of(m, pte_pfn(e))));
+}
+
+/* Give the child `copy` of the pinned page that e maps. Under the tables' locks. */
+ATTR_NOINLINE static int fork_copy_pinned(struct fork_copy *k, pte_t e, const struct pt_ref *dst, vaddr_t va, struct frame *copy)
+{
+	struct cpu *c = k->c;
+	int rc = anon_copy(c, copy, frame_of(c->m, pte_pfn(e)));
+
+	if (rc)
+		return rc;
+	copy->mapping = k->v->anon_id;
+	copy->index = vma_page_index(k->v, va);
+	frame_set(copy, FRAME_ANON | FRAME_SWAPBACKED);
+	rmap_add_pte(c, copy, copy);
+	k->rss[RSS_ANON]++;
+	pte_write(c, dst, pte_owned(c->m, copy, k->v->flags));
+	return 0;
+}
+
+/* One PTE table's entries for [va, end). 0, -ENOMEM or -EHWPOISON. */
 ATTR_NOINLINE static int fork_copy_table(struct fork_copy *k, struct frame *table, const struct pt_ref *dst_pmd,
 					 vaddr_t va, vaddr_t end)
 {
 	struct cpu *c = k->c;
 	struct pt_ref src = pt_ref_at(c, table, va, PAGE_SHIFT), dst;
+	struct frame *spare = NULL; /* for the next pinned page */
 	int rc = pt_pte(c, k->child, dst_pmd, va, true, &dst);
 
 	if (rc)
 		return rc;
 	pt_lock(c, src.table);
 	pt_lock(c, dst.table);
-	for (vaddr_t at = va; at < end; at += PAGE_SIZE, pt_ref_next(&src), pt_ref_next(&dst)) {
+	for (vaddr_t at = va; at < end && !rc; at += PAGE_SIZE, pt_ref_next(&src), pt_ref_next(&dst)) {
 		pt_touch_line(c, &src, at == va);
-		if (pte_peek(&src))
-			fork_copy_pte(k, &src, &dst);
+		pte_t e = pte_peek(&src);
+
+		if (likely(!e || !fork_is_pinned(c->m, e))) {
+			if (e)
+				fork_copy_pte(k, &src, &dst);
+			continue;
+		}
+		if (!spare) {
+			pt_unlock(c, dst.table);
+			pt_unlock(c, src.table);
+			spare = anon_alloc(c);
+			pt_lock(c, src.table);
+			pt_lock(c, dst.table);
+		}
+		rc = spare ? fork_copy_pinned(k, e, &dst, at, spare) : -ENOMEM;
+		if (!rc)
+			spare = NULL;
 	}
 	pt_unlock(c, dst.table);
 	pt_unlock(c, src.table);
-	return 0;
+	if (spare)
+		frame_put(c, spare);
+	return rc;
 }
 
 /* 0, -ENOMEM, or -EAGAIN: the entry isn't huge any more. */
@@ -99,6 +143,28 @@ ATTR_NOINLINE static int fork_copy_huge_pmd(struct fork_copy *k, const struct pt
 	return huge ? 0 : -EAGAIN;
 }
 
+/* A pinned huge page: the child gets a huge copy. 0, -EHWPOISON, or -ENOMEM: nothing was done. */
+ATTR_NOINLINE static int fork_copy_huge_pinned(struct fork_copy *k, pte_t e, const struct pt_ref *dst, vaddr_t va)
+{
+	struct fault f = { .c = k->c, .q = k->child->q, .mm = k->child, .v = k->v, .va = va, .pmd = *dst };
+	struct cpu *c = k->c;
+	struct frame *head = thp_alloc(c, k->v), *table = head ? pt_alloc_table(c, k->child) : NULL;
+	int rc = table ? hugecopy_copy(c, head, frame_of(c->m, pte_pfn(e)), HPAGE_PMD_NR, va) : -ENOMEM;
+
+	if (!rc) {
+		pt_lock(c, dst->table);
+		thp_map(&f, head);
+		pt_deposit(c, dst->table, table);
+		pt_unlock(c, dst->table);
+		return 0;
+	}
+	if (table)
+		pt_free_table(c, k->child, table);
+	if (head)
+		frame_put(c, head);
+	return rc;
+}
+
 /* What one PMD entry of the parent covers. */
 static int fork_copy_pmd(struct fork_copy *k, const struct pt_ref *src, vaddr_t va, vaddr_t end)
 {
@@ -110,7 +176,16 @@ static int fork_copy_pmd(struct fork_copy *k, const struct pt_ref *src, vaddr_t 
 		return 0;
 	int rc = pt_pmd(c, k->child, va, true, &dst);
 
-	if (!rc && pmd_huge(e)) {
+	if (!rc && pmd_huge(e) && unlikely(fork_is_pinned(c->m, e))) {
+		if (k->child->q->knobs.huge_cow == HUGE_COW_COPY) {
+			rc = fork_copy_huge_pinned(k, e, &dst, va);
+			if (rc != -ENOMEM)
+				return rc;
+			rc = 0;
+		}
+		thp_split_pmd(c, k->parent_vma, src, va);
+		e = pte_read(c, src);
+	} else if (!rc && pmd_huge(e)) {
 		rc = fork_copy_huge_pmd(k, src, &dst);
 		if (rc != -EAGAIN)
 			return rc;
@@ -124,7 +199,7 @@ static int fork_copy_pmd(struct fork_copy *k, const struct pt_ref *src, vaddr_t 
 
 int fork_copy_range(struct cpu *c, struct mm *child, struct mm *parent, struct vma *child_vma, struct vma *parent_vma)
 {
-	struct fork_copy k = { .c = c, .child = child };
+	struct fork_copy k = { .c = c, .child = child, .v = child_vma, .parent_vma = parent_vma };
 	int rc = 0;
 
 	if (!parent_vma->anon_touched || (parent_vma->flags & (VM_WIPEONFORK | VM_SHARED)))
@@ -145,6 +220,6 @@ int fork_copy_range(struct cpu *c, struct mm *child, struct mm *parent, struct v
 	}
 	for (unsigned i = 0; i < NR_RSS; i++)
 		if (k.rss[i])
-			mm_rss_add(child, (enum rss_kind)i, k.rss[i]);
+			mm_rss_add(c, child, (enum rss_kind)i, k.rss[i]);
 	return rc;
 }

@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "mm/alloc_int.h"
 
-void frame_touch(struct cpu *c, const struct frame *f, enum touch_kind kind)
+void frame_touch_charged(struct cpu *c, const struct frame *f, enum touch_kind kind)
 {
 	machine_touch(c, frame_desc_pa(c->q, f), sizeof(*f), kind);
 }
@@ -38,7 +38,7 @@ void frame_put(struct cpu *c, struct frame *head)
 	int32_t now;
 
 	/* Looked at before the reference goes: afterwards the frame may be somebody else's. */
-	ASSERT(!(head->flags & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP)));
+	ASSERT(!(frame_flags(head) & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP)));
 	now = __atomic_sub_fetch(&head->refcount, 1, __ATOMIC_ACQ_REL);
 	ASSERT(now >= 0);
 	frame_touch(c, head, TOUCH_ATOMIC);
@@ -46,45 +46,56 @@ void frame_put(struct cpu *c, struct frame *head)
 		page_free(c, head, frame_order(head));
 }
 
+/* A frame that has just been taken from the allocator, refcount 0. Its refcount is not written: a lookup may be looking at it. */
+static ATTR_ALWAYS_INLINE void frame_reset(struct frame *f, uint64_t flags, uint64_t head_pfn)
+{
+	frame_flags_put(f, flags);
+	f->tail.head_pfn = head_pfn;
+	f->tail.pad = 0;
+	f->mapping = f->index = f->priv = f->memcg = 0;
+	f->mapcount = -1;
+}
+
 ATTR_NOINLINE static void frame_prep_compound(struct cpu *c, struct frame *head, unsigned order)
 {
 	enum machine_path outer = machine_work(c, PATH_PREP_COMPOUND, 1ULL << order);
-	uint64_t place = head->flags & FRAME_PLACE_MASK, head_pfn = frame_pfn(c->m, head).v, n = 1ULL << order;
+	uint64_t place = frame_flags(head) & FRAME_PLACE_MASK, head_pfn = frame_pfn(c->m, head).v, n = 1ULL << order;
 
-	head->flags |= FRAME_HEAD;
+	frame_flags_put(head, frame_flags(head) | FRAME_HEAD);
 	head->entire_mapcount = -1;
 	head->nr_pages_mapped = 0;
 	for (uint64_t i = 1; i < n; i++)
-		head[i] = (struct frame){ .flags = place | FRAME_TAIL, .tail.head_pfn = head_pfn, .mapcount = -1 };
+		frame_reset(head + i, place | FRAME_TAIL, head_pfn);
 	machine_touch(c, frame_desc_pa(c->q, head + 1), (n - 1) * sizeof(*head), TOUCH_WRITE);
 	machine_path(c, outer);
 }
 
 void frame_prep(struct cpu *c, struct frame *f, unsigned order, bool compound)
 {
-	uint64_t place = f->flags & FRAME_PLACE_MASK;
+	uint64_t place = frame_flags(f) & FRAME_PLACE_MASK;
 
-	*f = (struct frame){ .flags = place | ((uint64_t)order << FRAME_ORDER_SHIFT), .mapcount = -1, .refcount = 1 };
+	frame_reset(f, place | ((uint64_t)order << FRAME_ORDER_SHIFT), 0);
 	list_init(&f->lru);
 	frame_touch(c, f, TOUCH_WRITE);
 	if (compound && order) {
 		frame_prep_compound(c, f, order);
-		return;
+	} else {
+		/* Linux leaves these as boot made them; here they may be seen for the first time. Uncharged. */
+		for (uint64_t i = 1; i < 1ULL << order; i++)
+			frame_reset(f + i, place, 0);
 	}
-	/* Linux leaves these as boot made them; here they may be seen for the first time. Uncharged. */
-	for (uint64_t i = 1; i < 1ULL << order; i++)
-		f[i] = (struct frame){ .flags = place, .mapcount = -1 };
+	__atomic_store_n(&f->refcount, 1, __ATOMIC_RELEASE); /* F6 */
 }
 
 ATTR_NOINLINE static void frame_clear_compound(struct cpu *c, struct frame *head, unsigned order)
 {
 	enum machine_path outer = machine_work(c, PATH_CLEAR_COMPOUND, 1ULL << order);
-	uint64_t place = head->flags & FRAME_PLACE_MASK, n = 1ULL << order;
+	uint64_t place = frame_flags(head) & FRAME_PLACE_MASK, n = 1ULL << order;
 
 	ASSERT(head->entire_mapcount == -1 && head->nr_pages_mapped == 0);
 	for (uint64_t i = 1; i < n; i++) {
-		ASSERT((head[i].flags & FRAME_TAIL) && head[i].mapcount == -1);
-		head[i].flags = place;
+		ASSERT((frame_flags(head + i) & FRAME_TAIL) && head[i].mapcount == -1);
+		frame_flags_put(head + i, place);
 		head[i].tail.head_pfn = 0;
 	}
 	machine_touch(c, frame_desc_pa(c->q, head + 1), (n - 1) * sizeof(*head), TOUCH_WRITE);
@@ -94,12 +105,12 @@ ATTR_NOINLINE static void frame_clear_compound(struct cpu *c, struct frame *head
 void frame_unprep(struct cpu *c, struct frame *f, unsigned order)
 {
 	ASSERT(f->refcount == 0 && f->mapcount == -1 && frame_order(f) == order);
-	ASSERT(!(f->flags & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP | FRAME_FILE)));
+	ASSERT(!(frame_flags(f) & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP | FRAME_FILE)));
+	ASSERT(f->priv == 0);
 	frame_touch(c, f, TOUCH_WRITE);
-	if (f->flags & FRAME_HEAD)
+	if (frame_flags(f) & FRAME_HEAD)
 		frame_clear_compound(c, f, order);
-	f->flags &= FRAME_PLACE_MASK;
+	frame_flags_put(f, frame_flags(f) & FRAME_PLACE_MASK);
 	f->mapping = 0;
 	f->index = 0;
-	f->priv = 0;
 }

@@ -7,10 +7,13 @@
  *  F2 mapcount is kept biased by -1 as in Linux: -1 means no page table maps it. For a compound folio, `entire_mapcount` of the
  *     head counts PMD mappings (biased by -1) and each frame's own mapcount counts the PTE mappings of that frame.
  *  F3 Tails of a compound folio have FRAME_TAIL and `head_pfn`; all state but mapcount lives in the head.
- *  F4 refcount of a folio == number of mappings (PMD or PTE) + known holders (page cache: 1, swap cache: 1, caller).
+ *  F4 refcount of a folio == number of mappings (PMD or PTE) + known holders (page cache: 1, swap cache: 1, pins, caller).
  *  F5 An all-zero descriptor is one that was never materialised (its section is still deferred).
+ *  F6 A frame's flags, order and zone are what they will be before its refcount leaves 0: who takes a reference from above
+ *     zero (frame_tryget), on a frame that it found without a lock, sees a frame that it may put again.
  * Locking: fields are guarded by whoever owns the frame: zone lock (buddy), the CPU (pcp), page-table lock + refcount (mapped).
- * refcount and mapcounts are atomic: use the accessors.
+ * flags, refcount, mapcounts and nr_locked are atomic, since others look at them without owning the frame (a buddy that may be
+ * merged, a lookup in a page cache, another mapping): use the accessors.
  */
 #ifndef QUIRE_MM_FRAME_H
 #define QUIRE_MM_FRAME_H
@@ -31,7 +34,6 @@
 #define FRAME_ANON_EXCLUSIVE (1ULL << 8) /* this mapping owns it: a write fault may reuse it */
 #define FRAME_DIRTY (1ULL << 9)
 #define FRAME_REFERENCED (1ULL << 10)
-#define FRAME_MLOCKED (1ULL << 11)
 #define FRAME_LRU (1ULL << 12)
 #define FRAME_ACTIVE (1ULL << 13)
 #define FRAME_SWAPBACKED (1ULL << 14)
@@ -60,10 +62,6 @@ struct frame {
 			uint64_t pad;
 		} tail;
 		struct mlock ptl;                /* page table: its split lock, on the descriptor's own line */
-		struct {
-			uint64_t pad;
-			uint64_t count;          /* FRAME_MLOCKED: mappings by VM_LOCKED areas */
-		} mlocked;
 	};
 	union {
 		struct mfile *file; /* page cache: the file */
@@ -76,7 +74,13 @@ struct frame {
 		uint64_t nr_tables; /* page table: entries in use */
 		void *slab_free;    /* slab: first free object */
 	};
-	uint64_t priv; /* PMD table: pfn of the first deposited PTE table, linked by their priv; slab: in-use count; ... */
+	union {
+		uint64_t priv; /* PMD table: pfn of the first deposited PTE table, linked by their priv; slab: in-use count; ... */
+		struct {
+			uint32_t nr_locked; /* user page: mappings by VM_LOCKED areas (rmap.h) */
+			uint32_t nr_pins;   /* user page: long-term pins of the folio (gup.c) */
+		};
+	};
 	int32_t mapcount;        /* biased by -1 */
 	int32_t refcount;
 	union {
@@ -103,40 +107,80 @@ static inline pfn_t frame_pfn(const struct machine *m, const struct frame *f)
 	return pfn((uint64_t)(f - m->memmap));
 }
 
+static inline uint64_t frame_flags(const struct frame *f)
+{
+	return __atomic_load_n(&f->flags, __ATOMIC_RELAXED);
+}
+
+/* All flags at once: the owner's, while nobody else changes any. */
+static inline void frame_flags_put(struct frame *f, uint64_t flags)
+{
+	__atomic_store_n(&f->flags, flags, __ATOMIC_RELAXED);
+}
+
+static inline void frame_set(struct frame *f, uint64_t bits)
+{
+	__atomic_or_fetch(&f->flags, bits, __ATOMIC_RELAXED);
+}
+
+static inline void frame_clear(struct frame *f, uint64_t bits)
+{
+	__atomic_and_fetch(&f->flags, ~bits, __ATOMIC_RELAXED);
+}
+
 static inline unsigned frame_order(const struct frame *f)
 {
-	return (unsigned)(f->flags >> FRAME_ORDER_SHIFT) & 0xff;
+	return (unsigned)(frame_flags(f) >> FRAME_ORDER_SHIFT) & 0xff;
 }
 
 static inline unsigned frame_zone(const struct frame *f)
 {
-	return (unsigned)(f->flags >> FRAME_ZONE_SHIFT) & 0xf;
+	return (unsigned)(frame_flags(f) >> FRAME_ZONE_SHIFT) & 0xf;
 }
 
 static inline int frame_nid(const struct frame *f)
 {
-	return (int)((f->flags >> FRAME_NID_SHIFT) & 0xff);
+	return (int)((frame_flags(f) >> FRAME_NID_SHIFT) & 0xff);
 }
 
 static inline struct frame *frame_head(const struct machine *m, struct frame *f)
 {
-	return unlikely(f->flags & FRAME_TAIL) ? m->memmap + f->tail.head_pfn : f;
+	return unlikely(frame_flags(f) & FRAME_TAIL) ? m->memmap + f->tail.head_pfn : f;
 }
 
 static inline unsigned long frame_nr_pages(const struct frame *head)
 {
-	return head->flags & FRAME_HEAD ? 1UL << frame_order(head) : 1UL;
+	uint64_t flags = frame_flags(head);
+
+	return flags & FRAME_HEAD ? 1UL << ((flags >> FRAME_ORDER_SHIFT) & 0xff) : 1UL;
 }
 
 /* Modelled address of a descriptor (memmap.c): base of its section's part of the memory map + 64 * index. */
 paddr_t frame_desc_pa(const struct quire *q, const struct frame *f);
 
 /* Charge a look at (or a write to) the descriptor. Every engine path that reads a descriptor says so with this. */
-void frame_touch(struct cpu *c, const struct frame *f, enum touch_kind kind);
+void frame_touch_charged(struct cpu *c, const struct frame *f, enum touch_kind kind);
 
+static inline void frame_touch(struct cpu *c, const struct frame *f, enum touch_kind kind)
+{
+#ifndef QUIRE_NO_CHARGES
+	if (likely(!c->uncharged))
+		frame_touch_charged(c, f, kind);
+#else
+	(void)c, (void)f, (void)kind;
+#endif
+}
+
+/* Acquire: who finds that others have let go also sees what they did before. */
 static inline int frame_refcount(const struct frame *head)
 {
-	return __atomic_load_n(&head->refcount, __ATOMIC_RELAXED);
+	return __atomic_load_n(&head->refcount, __ATOMIC_ACQUIRE);
+}
+
+/* Is the folio pinned by anybody? Exact where no new pin can be taken: under mmap_lock for writing. */
+static inline bool frame_pinned(const struct frame *head)
+{
+	return __atomic_load_n(&head->nr_pins, __ATOMIC_RELAXED) != 0;
 }
 
 /* These charge an atomic on the descriptor's line. `head` must be a head or an order-0 frame. */

@@ -36,6 +36,8 @@ void memmap_touch_link(struct cpu *c, const struct list_head *l)
 	const struct machine *m = c->m;
 	uint64_t off = (uint64_t)((const char *)l - (const char *)m->memmap);
 
+	if (c->uncharged)
+		return;
 	if (off < m->max_pfn * sizeof(struct frame))
 		frame_touch(c, m->memmap + off / sizeof(struct frame), TOUCH_WRITE);
 	else
@@ -52,12 +54,17 @@ static void *carve_from(struct quire *q, struct node *n, size_t size, size_t ali
 	return machine_ptr(q->m, pa);
 }
 
-void *boot_carve(struct quire *q, int nid, size_t size, size_t align)
+static void *carve_near(struct quire *q, int nid, size_t size, size_t align)
 {
 	void *p = carve_from(q, &q->nodes[nid], size, align);
 
-	if (!p && nid)
-		p = carve_from(q, &q->nodes[0], size, align);
+	return p || !nid ? p : carve_from(q, &q->nodes[0], size, align);
+}
+
+void *boot_carve(struct quire *q, int nid, size_t size, size_t align)
+{
+	void *p = carve_near(q, nid, size, align);
+
 	if (p)
 		memset(p, 0, size);
 	return p;
@@ -70,7 +77,7 @@ bool memmap_materialise(struct quire *q, struct zone *z)
 	if (p >= z->end_pfn)
 		return false;
 	memset(pageblock_of(z, p), MIGRATE_MOVABLE, (size_t)(pageblock_of(z, end - 1) - pageblock_of(z, p)) + 1);
-	z->deferred_pfn = end;
+	__atomic_store_n(&z->deferred_pfn, end, __ATOMIC_RELAXED); /* the watermark test looks without the lock */
 	while (p < end) {
 		unsigned order = p ? MIN((unsigned)__builtin_ctzll(p), (unsigned)MAX_ORDER) : MAX_ORDER;
 
@@ -197,7 +204,9 @@ static int percpu_boot(struct quire *q)
 		if (!pc || !pcp)
 			return -ENOMEM;
 		pc->gather = boot_carve(q, c->nid, sizeof(struct mmu_gather), CACHE_LINE);
-		if (!pc->gather)
+		/* Not zeroed here: the CPU does it at its first fault. */
+		pc->fault_ns = carve_near(q, c->nid, sizeof(struct hist) * NR_FAULT_KINDS, CACHE_LINE);
+		if (!pc->gather || !pc->fault_ns)
 			return -ENOMEM;
 		pc->pa = machine_pa(q->m, pc);
 		pc->pcp = pcp;

@@ -19,7 +19,10 @@ ATTR_NOINLINE static bool mlock_pte(struct pt_range *w, const struct pt_ref *r, 
 	struct frame *page = frame_of(w->c->m, pte_pfn(e));
 
 	(void)va;
-	if (!(e & PTE_SOFT_ZERO) && !(page->flags & (FRAME_HEAD | FRAME_TAIL)))
+	if (e & PTE_SOFT_ZERO)
+		return false;
+	frame_touch(w->c, page, TOUCH_READ);
+	if (!(frame_flags(page) & (FRAME_HEAD | FRAME_TAIL)))
 		mlock_folio(w, page);
 	return false;
 }

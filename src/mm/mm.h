@@ -15,6 +15,13 @@
 
 enum rss_kind { RSS_ANON, RSS_FILE, RSS_SHMEM, NR_RSS };
 
+/* Resident pages as counted by CPUs whose numbers have the same remainder: parts may be negative, their sum is not. */
+#define MM_RSS_PARTS 8
+
+struct mm_rss_part {
+	int64_t pages[NR_RSS];
+} __attribute__((aligned(64)));
+
 struct mm {
 	struct mrwlock mmap_lock;
 	struct quire *q;         /* c */
@@ -37,14 +44,27 @@ struct mm {
 	uint64_t def_flags;      /* m: VM_LOCKED after mlockall(MCL_FUTURE) */
 	bool thp_disable;        /* PR_SET_THP_DISABLE */
 
-	int64_t rss[NR_RSS];     /* a: pages */
-	int64_t rss_peak;        /* a: pages, highest sum */
+	int64_t rss_peak;        /* a: pages, highest sum that was followed by a fall: mm_rss_peak */
 	int64_t pgtables_bytes;  /* a */
 	int64_t huge_mapped;     /* a: 2 MiB anonymous mappings now */
 
 	struct cpumask cpus;     /* a: CPUs that may hold translations */
-	uint64_t tlb_gen;        /* a */
+	uint64_t tlb_gen;        /* a: ctx in the upper half, so that no two address spaces ever have the same one */
+	struct mm_rss_part rss_part[MM_RSS_PARTS]; /* a */
 };
+
+static inline int64_t mm_rss(const struct mm *mm, enum rss_kind kind)
+{
+	int64_t sum = 0;
+
+	for (unsigned i = 0; i < MM_RSS_PARTS; i++)
+		sum += __atomic_load_n(&mm->rss_part[i].pages[kind], __ATOMIC_RELAXED);
+	return sum;
+}
+
+/* The highest number of resident pages so far, all kinds. */
+int64_t mm_rss_peak(const struct mm *mm);
+void mm_rss_note_peak(struct mm *mm);
 
 /* ---- life ---- */
 /* An empty address space with one user. -ENOMEM. */

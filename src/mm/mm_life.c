@@ -13,12 +13,31 @@
 #define MMAP_GAP (128ULL << 20) /* between the top of the address space and the mmap area: room for the stack */
 #define STACK_RLIMIT (8ULL << 20)
 
+int64_t mm_rss_peak(const struct mm *mm)
+{
+	int64_t sum = 0, peak = __atomic_load_n(&mm->rss_peak, __ATOMIC_RELAXED);
+
+	for (unsigned i = 0; i < NR_RSS; i++)
+		sum += mm_rss(mm, (enum rss_kind)i);
+	return MAX(sum, peak);
+}
+
+void mm_rss_note_peak(struct mm *mm)
+{
+	int64_t peak = __atomic_load_n(&mm->rss_peak, __ATOMIC_RELAXED), now = mm_rss_peak(mm);
+
+	while (now > peak &&
+	       !__atomic_compare_exchange_n(&mm->rss_peak, &peak, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
 static void mm_link(struct cpu *c, struct quire *q, struct mm *mm)
 {
 	machine_lock(c, &q->list_lock);
 	do {
 		mm->ctx = ++q->next_ctx;
 	} while (!mm->ctx);
+	mm->tlb_gen = ((uint64_t)mm->ctx << 32) + 1;
 	list_add_tail(&mm->link, &q->mms);
 	machine_unlock(c, &q->list_lock);
 }
@@ -33,7 +52,6 @@ int mm_create(struct cpu *c, struct quire *q, struct mm **ret_mm)
 	machine_touch(c, machine_pa(c->m, mm), sizeof(*mm), TOUCH_WRITE);
 	mm->q = q;
 	mm->users = 1;
-	mm->tlb_gen = 1;
 	mrwlock_init(&mm->mmap_lock, RANK_MMAP_LOCK, machine_pa(c->m, &mm->mmap_lock));
 	mlock_init(&mm->ptl, RANK_PTL, machine_pa(c->m, &mm->ptl));
 	mm->stack_top = TASK_SIZE;
@@ -72,8 +90,8 @@ ATTR_NOINLINE static void mm_exit(struct cpu *c, struct mm *mm)
 	enum machine_path prev = machine_work(c, PATH_EXIT, 1);
 	struct quire *q = mm->q;
 
-	if (c->pc->active_mm == mm)
-		c->pc->lazy = true;
+	if (percpu_mm(c->pc) == mm)
+		mm_activate(c, NULL);
 	machine_write_lock(c, &mm->mmap_lock);
 	exit_mappings(c, mm);
 	vma_free_all(c, mm);
@@ -83,7 +101,7 @@ ATTR_NOINLINE static void mm_exit(struct cpu *c, struct mm *mm)
 	list_del(&mm->link);
 	machine_unlock(c, &q->list_lock);
 	for (unsigned i = 0; i < NR_RSS; i++)
-		ASSERT(mm->rss[i] == 0);
+		ASSERT(mm_rss(mm, (enum rss_kind)i) == 0);
 	ASSERT(mm->huge_mapped == 0);
 	pt_free_table(c, mm, frame_of(c->m, mm->pgd));
 	ASSERT(mm->pgtables_bytes == 0);

@@ -61,8 +61,8 @@ static void count_alloc(struct cpu *c, const struct frame *f, unsigned order, in
 }
 
 /*
- * Kernel frames have bytes that must be zero; the machine is asked in either case, for the price and for the content
- * tag.
+ * Kernel frames have bytes that must be zero, also where the machine keeps tags only; the machine is asked in either case, for
+ * the price and for the content tag.
  */
 static int clear_block(struct cpu *c, struct frame *f, const struct alloc_req *r)
 {
@@ -73,7 +73,7 @@ static int clear_block(struct cpu *c, struct frame *f, const struct alloc_req *r
 	for (uint64_t i = 0; i < 1ULL << r->order && !err; i++) {
 		pfn_t p = pfn_add(first, i);
 
-		if (!(r->gfp & GFP_MOVABLE))
+		if (!(r->gfp & GFP_MOVABLE) && c->m->tags)
 			memset(machine_ptr(c->m, pfn_to_paddr(p)), 0, PAGE_SIZE);
 		err = machine_clear_page(c, p);
 		if (!err && r->gfp & GFP_MOVABLE)

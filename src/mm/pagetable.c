@@ -24,7 +24,7 @@ struct frame *pt_alloc_table(struct cpu *c, struct mm *mm)
 	if (!t)
 		return NULL;
 	frame_touch(c, t, TOUCH_WRITE);
-	t->flags |= FRAME_TABLE;
+	frame_flags_put(t, frame_flags(t) | FRAME_TABLE);
 	mlock_init(&t->ptl, RANK_PTL, frame_desc_pa(mm->q, t));
 	t->pt_mm = mm;
 	t->nr_tables = 0;
@@ -36,11 +36,11 @@ struct frame *pt_alloc_table(struct cpu *c, struct mm *mm)
 
 void pt_free_table(struct cpu *c, struct mm *mm, struct frame *t)
 {
-	ASSERT(t->flags & FRAME_TABLE);
+	ASSERT(frame_flags(t) & FRAME_TABLE);
 	ASSERT(t->nr_tables == 0);
 	ASSERT(t->priv == 0);
 	frame_touch(c, t, TOUCH_WRITE);
-	t->flags &= ~FRAME_TABLE;
+	frame_flags_put(t, frame_flags(t) & ~FRAME_TABLE);
 	t->pt_mm = NULL;
 	list_init(&t->lru);
 	__atomic_sub_fetch(&mm->pgtables_bytes, (int64_t)PAGE_SIZE, __ATOMIC_RELAXED);

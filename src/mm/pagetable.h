@@ -56,10 +56,15 @@ static inline bool pmd_table(pte_t e)
 	return (e & (PTE_PRESENT | PTE_HUGE)) == PTE_PRESENT;
 }
 
-/* The entry without a charge: for loops that charge by the line (pt_touch_line), and for validators. */
+/*
+ * All accesses to entries are these. Stores release and loads acquire, so that whoever sees an entry sees the table or the
+ * page behind it as it was when it was entered.
+ *
+ * pte_peek: without a charge, for loops that charge by the line (pt_touch_line), and for validators.
+ */
 static inline pte_t pte_peek(const struct pt_ref *r)
 {
-	return __atomic_load_n(r->entry, __ATOMIC_RELAXED);
+	return __atomic_load_n(r->entry, __ATOMIC_ACQUIRE);
 }
 
 /* Charged load of an entry. */
@@ -103,6 +108,18 @@ static inline pte_t pte_set_bits(struct cpu *c, const struct pt_ref *r, pte_t bi
 {
 	machine_touch(c, r->pa, sizeof(pte_t), TOUCH_ATOMIC);
 	return __atomic_fetch_or(r->entry, bits, __ATOMIC_ACQ_REL);
+}
+
+/* Replace *old by v in a live entry, unless it has changed, which *old then tells. The caller charges. */
+static inline bool pte_try_replace(const struct pt_ref *r, pte_t *old, pte_t v)
+{
+	return __atomic_compare_exchange_n(r->entry, old, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* Into a table that nobody can see yet. The caller charges and counts. */
+static inline void pte_init(const struct pt_ref *r, pte_t v)
+{
+	__atomic_store_n(r->entry, v, __ATOMIC_RELAXED);
 }
 
 /* The entry of `table` for va at a level. */

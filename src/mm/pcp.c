@@ -62,8 +62,8 @@ void pcp_setup(struct quire *q)
 static ATTR_ALWAYS_INLINE void pcp_push(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt,
 					int idx, bool tail)
 {
-	f->flags = (f->flags & FRAME_PLACE_MASK) | FRAME_PCP | ((uint64_t)pcp_order(idx) << FRAME_ORDER_SHIFT) |
-		   ((uint64_t)mt << FRAME_MT_SHIFT);
+	frame_flags_put(f, (frame_flags(f) & FRAME_PLACE_MASK) | FRAME_PCP | ((uint64_t)pcp_order(idx) << FRAME_ORDER_SHIFT) |
+				   ((uint64_t)mt << FRAME_MT_SHIFT));
 	if (tail)
 		list_add_tail(&f->lru, &p->list[mt][idx]);
 	else
@@ -81,7 +81,7 @@ static ATTR_ALWAYS_INLINE void pcp_unlink(struct cpu *c, struct pcp_list *p, str
 	const struct list_head *prev = f->lru.prev, *next = f->lru.next;
 
 	list_del(&f->lru);
-	f->flags &= FRAME_PLACE_MASK;
+	frame_flags_put(f, frame_flags(f) & FRAME_PLACE_MASK);
 	p->count[mt][idx]--;
 	p->total -= 1U << pcp_order(idx);
 	frame_touch(c, f, TOUCH_WRITE);
@@ -156,11 +156,11 @@ void pcp_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 {
 	enum machine_path outer = machine_work(c, PATH_PCP_FREE, 1);
 	struct pcp_list *p = pcp_of(c, z);
-	const uint8_t *block = pageblock_of(z, frame_pfn(c->m, f).v);
-	enum migrate_type mt = (enum migrate_type) * block;
+	uint64_t p_v = frame_pfn(c->m, f).v;
+	enum migrate_type mt = pageblock_type(z, p_v);
 
 	machine_touch(c, p->pa, CACHE_LINE, TOUCH_ATOMIC);
-	machine_touch(c, machine_pa(c->m, block), 1, TOUCH_READ);
+	machine_touch(c, machine_pa(c->m, pageblock_of(z, p_v)), 1, TOUCH_READ);
 	pcp_push(c, p, f, mt, pcp_index(order), false);
 	if (p->total >= p->high)
 		pcp_trim(c, z, p, p->batch, mt, (unsigned)pcp_index(order));

@@ -2,13 +2,14 @@
  * Bringing pages in ahead of use: MAP_POPULATE, mlock, MADV_POPULATE_*. What an access would do, without the exception.
  *
  * mmap_lock is taken for reading, one area at a time. A page is looked up first, so that what is there is not faulted
- * again, and looked up again after the fault; a fault that says 'retry' more than a few times is an error of ours.
+ * again, and looked up again after the fault: another thread may have taken it away (MADV_DONTNEED). Whoever keeps doing that
+ * has not asked for pages that stay, and in the end gets -EFAULT.
  */
 #include "mm/vma_int.h"
 
 #include "mm/fault.h"
 
-#define FAULT_RETRIES 8
+#define FAULT_RETRIES 1000
 
 /* How many bytes from va on are mapped as wanted: 0, or up to the end of the 4 KiB or 2 MiB page. */
 static uint64_t mapped_from(struct cpu *c, struct mm *mm, vaddr_t va, bool write)

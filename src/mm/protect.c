@@ -46,7 +46,7 @@ static inline void protect_one(struct pt_range *w, const struct pt_ref *r, vaddr
 		n = protect_entry(w->v, p->flags, old);
 		if (n == old)
 			return;
-	} while (!__atomic_compare_exchange_n(r->entry, &old, n, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+	} while (!pte_try_replace(r, &old, n));
 	machine_touch(w->c, r->pa, sizeof(pte_t), TOUCH_ATOMIC);
 	if (protect_must_flush(old, n))
 		tlb_gather_range(p->g, va, size);

@@ -13,16 +13,6 @@
 #include "base/assert.h"
 #include "mm/system.h"
 
-static inline void frame_set(struct frame *f, uint64_t bits)
-{
-	__atomic_or_fetch(&f->flags, bits, __ATOMIC_RELAXED);
-}
-
-static inline void frame_clear(struct frame *f, uint64_t bits)
-{
-	__atomic_and_fetch(&f->flags, ~bits, __ATOMIC_RELAXED);
-}
-
 static inline int frame_mapcount(const struct frame *f)
 {
 	return __atomic_load_n(&f->mapcount, __ATOMIC_RELAXED) + 1;
@@ -30,40 +20,52 @@ static inline int frame_mapcount(const struct frame *f)
 
 static inline int frame_entire_mapcount(const struct frame *head)
 {
-	return __atomic_load_n(&head->entire_mapcount, __ATOMIC_RELAXED) + 1;
+	return __atomic_load_n(&head->entire_mapcount, __ATOMIC_ACQUIRE) + 1;
+}
+
+/* One PMD maps the folio, and nothing else does. */
+static inline bool frame_mapped_once(const struct frame *head)
+{
+	return frame_entire_mapcount(head) == 1 &&
+	       __atomic_load_n(&head->nr_pages_mapped, __ATOMIC_ACQUIRE) == FOLIO_ENTIRELY_MAPPED;
+}
+
+/* Does a VM_LOCKED area map the folio? */
+static inline bool frame_mlocked(const struct frame *head)
+{
+	return __atomic_load_n(&head->nr_locked, __ATOMIC_RELAXED) != 0;
 }
 
 static inline enum rss_kind frame_rss(const struct frame *head)
 {
-	return head->flags & FRAME_ANON ? RSS_ANON : head->file->shmem ? RSS_SHMEM : RSS_FILE;
+	return frame_flags(head) & FRAME_ANON ? RSS_ANON : head->file->shmem ? RSS_SHMEM : RSS_FILE;
 }
 
-static inline void mm_rss_add(struct mm *mm, enum rss_kind kind, int64_t pages)
+/* ---- resident pages: a part of the CPUs share a line (mm.h), so that threads that fault don't write the same one ---- */
+
+static inline void mm_rss_raw(struct cpu *c, struct mm *mm, enum rss_kind kind, int64_t pages)
 {
-	__atomic_add_fetch(&mm->rss[kind], pages, __ATOMIC_RELAXED);
-	if (pages <= 0)
-		return;
-	int64_t sum = 0, peak = __atomic_load_n(&mm->rss_peak, __ATOMIC_RELAXED);
-
-	for (unsigned i = 0; i < NR_RSS; i++)
-		sum += __atomic_load_n(&mm->rss[i], __ATOMIC_RELAXED);
-	while (sum > peak &&
-	       !__atomic_compare_exchange_n(&mm->rss_peak, &peak, sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
+	__atomic_add_fetch(&mm->rss_part[c->id % MM_RSS_PARTS].pages[kind], pages, __ATOMIC_RELAXED);
 }
 
-/* One more VM_LOCKED area maps the folio. The count lives in the list words, valid while FRAME_MLOCKED is set. */
+/* The sum falls only here, so that this is where its peak is noted; mm_rss_peak knows what was added since. */
+static inline void mm_rss_add(struct cpu *c, struct mm *mm, enum rss_kind kind, int64_t pages)
+{
+	if (pages < 0)
+		mm_rss_note_peak(mm);
+	mm_rss_raw(c, mm, kind, pages);
+}
+
+/* ---- */
+
+/* One more VM_LOCKED area maps the folio. */
 static inline void rmap_mlock(struct cpu *c, struct frame *head)
 {
 	int64_t nr = (int64_t)frame_nr_pages(head);
 
 	frame_touch(c, head, TOUCH_ATOMIC);
-	if (head->flags & FRAME_MLOCKED) {
-		__atomic_add_fetch(&head->mlocked.count, 1, __ATOMIC_RELAXED);
+	if (__atomic_fetch_add(&head->nr_locked, 1, __ATOMIC_RELAXED))
 		return;
-	}
-	head->mlocked.count = 1;
-	frame_set(head, FRAME_MLOCKED);
 	vmstat_add(c, VM_nr_mlock, nr);
 	vmstat_add(c, VM_unevictable_pgs_mlocked, nr);
 }
@@ -71,14 +73,12 @@ static inline void rmap_mlock(struct cpu *c, struct frame *head)
 static inline void rmap_munlock(struct cpu *c, struct frame *head)
 {
 	int64_t nr = (int64_t)frame_nr_pages(head);
+	uint64_t was = __atomic_fetch_sub(&head->nr_locked, 1, __ATOMIC_RELAXED);
 
-	if (!(head->flags & FRAME_MLOCKED))
-		return;
+	ASSERT(was);
 	frame_touch(c, head, TOUCH_ATOMIC);
-	if (__atomic_sub_fetch(&head->mlocked.count, 1, __ATOMIC_RELAXED))
+	if (was != 1)
 		return;
-	list_init(&head->lru);
-	frame_clear(head, FRAME_MLOCKED);
 	vmstat_add(c, VM_nr_mlock, -nr);
 	vmstat_add(c, VM_unevictable_pgs_munlocked, nr);
 }
@@ -89,21 +89,21 @@ static inline void rmap_add_pte(struct cpu *c, struct frame *head, struct frame 
 	frame_touch(c, page, TOUCH_ATOMIC);
 	if (__atomic_add_fetch(&page->mapcount, 1, __ATOMIC_RELAXED))
 		return;
-	if (head->flags & FRAME_HEAD) {
+	if (frame_flags(head) & FRAME_HEAD) {
 		frame_touch(c, head, TOUCH_ATOMIC);
 		if (__atomic_add_fetch(&head->nr_pages_mapped, 1, __ATOMIC_RELAXED) >= FOLIO_ENTIRELY_MAPPED)
 			return;
 	}
-	vmstat_inc(c, head->flags & FRAME_ANON ? VM_nr_anon_pages : VM_nr_mapped);
+	vmstat_inc(c, frame_flags(head) & FRAME_ANON ? VM_nr_anon_pages : VM_nr_mapped);
 }
 
 /* Parts of a huge page are not mapped by anybody any more: reclaim could split it and free them. */
 static inline void rmap_partially_mapped(struct cpu *c, struct frame *head)
 {
-	if (head->flags & FRAME_PARTIALLY_MAPPED)
+	if (frame_flags(head) & FRAME_PARTIALLY_MAPPED)
 		return;
-	frame_set(head, FRAME_PARTIALLY_MAPPED);
-	vmstat_inc(c, VM_thp_deferred_split_page);
+	if (!(__atomic_fetch_or(&head->flags, FRAME_PARTIALLY_MAPPED, __ATOMIC_RELAXED) & FRAME_PARTIALLY_MAPPED))
+		vmstat_inc(c, VM_thp_deferred_split_page);
 }
 
 /* A PTE of an area with `vm_flags` no longer maps `page`. */
@@ -113,16 +113,16 @@ static inline void rmap_remove_pte(struct cpu *c, struct frame *head, struct fra
 	if (__atomic_sub_fetch(&page->mapcount, 1, __ATOMIC_RELAXED) < 0) {
 		int mapped = 0;
 
-		if (head->flags & FRAME_HEAD) {
+		if (frame_flags(head) & FRAME_HEAD) {
 			frame_touch(c, head, TOUCH_ATOMIC);
 			mapped = __atomic_sub_fetch(&head->nr_pages_mapped, 1, __ATOMIC_RELAXED);
 			if (mapped && mapped < FOLIO_ENTIRELY_MAPPED)
 				rmap_partially_mapped(c, head);
 		}
 		if (mapped < FOLIO_ENTIRELY_MAPPED)
-			vmstat_add(c, head->flags & FRAME_ANON ? VM_nr_anon_pages : VM_nr_mapped, -1);
+			vmstat_add(c, frame_flags(head) & FRAME_ANON ? VM_nr_anon_pages : VM_nr_mapped, -1);
 	}
-	if ((vm_flags & VM_LOCKED) && !(head->flags & FRAME_HEAD))
+	if ((vm_flags & VM_LOCKED) && !(frame_flags(head) & FRAME_HEAD))
 		rmap_munlock(c, head);
 }
 

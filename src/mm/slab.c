@@ -80,7 +80,7 @@ static struct frame *slab_new(struct cpu *c, struct slab_cache *s)
 
 	if (!f)
 		return NULL;
-	f->flags |= FRAME_SLAB;
+	frame_flags_put(f, frame_flags(f) | FRAME_SLAB);
 	f->slab = s;
 	f->priv = 0;
 	base = machine_ptr(c->m, pfn_to_paddr(frame_pfn(c->m, f)));
@@ -172,7 +172,7 @@ static void slab_give(struct cpu *c, struct slab_cache *s, void *obj, struct lis
 {
 	struct frame *f = object_slab(c->m, obj);
 
-	ASSERT((f->flags & FRAME_SLAB) && f->slab == s && f->priv > 0);
+	ASSERT((frame_flags(f) & FRAME_SLAB) && f->slab == s && f->priv > 0);
 	if (!f->slab_free) {
 		list_del(&f->lru);
 		list_add(&f->lru, &s->partial);
@@ -198,7 +198,7 @@ static void slabs_release(struct cpu *c, const struct slab_cache *s, struct list
 		struct frame *f = list_first_entry(empty, struct frame, lru);
 
 		list_del(&f->lru);
-		f->flags &= ~FRAME_SLAB;
+		frame_flags_put(f, frame_flags(f) & ~FRAME_SLAB);
 		vmstat_add(c, VM_nr_slab_pages, -(int64_t)(1ULL << s->order));
 		frame_put(c, f);
 	}

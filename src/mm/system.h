@@ -24,12 +24,21 @@ struct pcp_list {
 	struct list_head list[NR_MIGRATE_TYPES][2]; /* order 0, order 9 */
 } __attribute__((aligned(64)));
 
+/* Its CPU sets it to another context; flushers raise tlb_gen on its behalf. Both atomic: see tlb.c. */
 struct ctx_slot {
 	uint32_t ctx;
 	uint64_t tlb_gen;
 };
 
-/* A CPU's own area, in memory of the CPU's node where there is some. Only its CPU writes it. */
+/* In the low bits of percpu.loaded. */
+#define LOADED_LAZY 1UL    /* a kernel task, or none, runs; the address space was only left loaded */
+#define LOADED_LEAVING 2UL /* somebody is taking the CPU out of the address space's mask */
+#define LOADED_MM (~(LOADED_LAZY | LOADED_LEAVING))
+
+/*
+ * A CPU's own area, in memory of the CPU's node where there is some. Only its CPU writes it, but for `loaded` and `ctx`, of
+ * which tlb.c says who else does.
+ */
 struct percpu {
 	struct vmstat_cpu vmstat;
 	struct pcp_list *pcp; /* [nr_nodes * NR_ZONES] */
@@ -39,11 +48,12 @@ struct percpu {
 	} magazine[NR_SLABS];
 	paddr_t pa; /* modelled address of this CPU's area */
 	/* tlb.c */
-	struct mm *active_mm;
-	bool lazy;
+	uintptr_t loaded; /* the address space that is loaded, 0 none, and LOADED_* */
 	struct ctx_slot ctx[PERCPU_CTX_SLOTS];
 	uint32_t next_ctx;
 	struct mmu_gather *gather; /* a CPU's own gather buffer */
+	struct hist *fault_ns; /* [NR_FAULT_KINDS], latency by kind, exception entry and exit included; as found until... */
+	bool fault_ns_used;    /* ... the first fault clears it, so that CPUs that never run cost no memory here */
 };
 
 _Static_assert(offsetof(struct percpu, vmstat) == 0, "vmstat_add counts at the start of struct percpu");
@@ -69,10 +79,24 @@ struct quire {
 	struct mlock huge_zero_lock;
 	struct frame *huge_zero; /* NULL until first needed; kept afterwards */
 
-	struct hist fault_ns[NR_FAULT_KINDS]; /* latency by kind, exception entry and exit included */
 	char *boot_mem;           /* host address of the first boot-time structure: this one, in a reserved frame of node 0 */
 	char err[200];            /* detail of the last error or failed validation */
 };
+
+/* The address space that a CPU has loaded, if any, lazily or not. */
+static inline struct mm *percpu_mm(const struct percpu *pc)
+{
+	return (struct mm *)(__atomic_load_n(&pc->loaded, __ATOMIC_SEQ_CST) & LOADED_MM);
+}
+
+static inline bool percpu_lazy(const struct percpu *pc)
+{
+	return (__atomic_load_n(&pc->loaded, __ATOMIC_SEQ_CST) & LOADED_LAZY) != 0;
+}
+
+/* Latencies of faults of one kind on all CPUs; and the time in faults of all kinds. Exact while no task runs. */
+void quire_fault_ns(const struct quire *q, enum fault_kind k, struct hist *ret);
+uint64_t quire_fault_time_ns(const struct quire *q);
 
 /* Boot a memory manager on a machine. knobs NULL: defaults. -ENOMEM, -EINVAL (q->err not available: text in err). */
 int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_q, char *err, size_t errlen);

@@ -36,7 +36,7 @@ ATTR_NOINLINE void thp_map(struct fault *f, struct frame *head)
 	if (f->v->flags & VM_LOCKED)
 		rmap_mlock(c, head);
 	__atomic_add_fetch(&f->mm->huge_mapped, 1, __ATOMIC_RELAXED);
-	mm_rss_add(f->mm, RSS_ANON, HPAGE_PMD_NR);
+	mm_rss_add(c, f->mm, RSS_ANON, HPAGE_PMD_NR);
 	pte_write(c, &f->pmd, e);
 	machine_path(c, prev);
 }
@@ -104,7 +104,7 @@ static struct frame *thp_zero_folio(struct cpu *c, struct quire *q)
 	machine_unlock(c, &q->huge_zero_lock);
 	if (z)
 		frame_put(c, z);
-	return q->huge_zero;
+	return __atomic_load_n(&q->huge_zero, __ATOMIC_ACQUIRE);
 }
 
 ATTR_NOINLINE int thp_fault_zero(struct fault *f)
@@ -146,13 +146,13 @@ out:
 /* Fill an unused PTE table with 512 entries that mean what the huge entry `e` meant. */
 static void split_fill(struct cpu *c, struct quire *q, struct frame *table, pte_t e)
 {
-	pte_t *entry = machine_ptr(c->m, pfn_to_paddr(frame_pfn(c->m, table)));
+	struct pt_ref r = pt_ref_at(c, table, 0, PAGE_SHIFT);
 	pte_t bits = e & ~(PTE_HUGE | PTE_ADDR_MASK);
 	pfn_t first = thp_is_zero(e) ? q->zero_pfn : pte_pfn(e);
 
-	machine_touch(c, pfn_to_paddr(frame_pfn(c->m, table)), PAGE_SIZE, TOUCH_WRITE);
-	for (unsigned i = 0; i < PT_ENTRIES; i++)
-		entry[i] = pfn_to_paddr(pfn_add(first, thp_is_zero(e) ? 0 : i)) | bits;
+	machine_touch(c, r.pa, PAGE_SIZE, TOUCH_WRITE);
+	for (unsigned i = 0; i < PT_ENTRIES; i++, pt_ref_next(&r))
+		pte_init(&r, pfn_to_paddr(pfn_add(first, thp_is_zero(e) ? 0 : i)) | bits);
 	table->nr_tables = PT_ENTRIES;
 }
 

@@ -16,17 +16,18 @@ static bool thp_may_reuse(const struct fault *f, const struct frame *head)
 	if (f->orig & PTE_SOFT_EXCLUSIVE)
 		return true;
 	if (f->q->knobs.huge_cow == HUGE_COW_COPY)
-		return frame_entire_mapcount(head) == 1 && head->nr_pages_mapped == FOLIO_ENTIRELY_MAPPED;
+		return frame_mapped_once(head);
 	return frame_refcount(head) == 1;
 }
 
 static void thp_reuse(struct fault *f, struct frame *head)
 {
-	if (head->flags & FRAME_LAZYFREE) {
+	if (frame_flags(head) & FRAME_LAZYFREE) {
 		frame_clear(head, FRAME_LAZYFREE);
 		frame_set(head, FRAME_SWAPBACKED);
 	}
-	pte_set_bits(f->c, &f->pmd, PTE_WRITE | PTE_DIRTY | PTE_ACCESSED | PTE_SOFT_EXCLUSIVE);
+	pte_set_bits(f->c, &f->pmd,
+		     (f->v->flags & VM_WRITE ? PTE_WRITE | PTE_DIRTY : 0) | PTE_ACCESSED | PTE_SOFT_EXCLUSIVE);
 	f->kind = VM_quire_fault_reuse_2m;
 }
 
@@ -49,7 +50,7 @@ static bool thp_cow_install(struct fault *f, struct frame *old, struct frame *he
 		pte_xchg(c, &f->pmd, 0);
 		tlb_flush_mm_range(c, f->mm, base, base + PMD_SIZE, PMD_SHIFT, false);
 		if (old) {
-			mm_rss_add(f->mm, RSS_ANON, -(int64_t)HPAGE_PMD_NR);
+			mm_rss_raw(c, f->mm, RSS_ANON, -(int64_t)HPAGE_PMD_NR);
 			__atomic_sub_fetch(&f->mm->huge_mapped, 1, __ATOMIC_RELAXED);
 			rmap_remove_pmd(c, old, f->v->flags);
 		}

@@ -4,8 +4,19 @@
  * Who may hold translations of an address space: the CPUs in mm->cpus by their current context, and any CPU by one of
  * its PERCPU_CTX_SLOTS remembered contexts. The former are told at once; the latter, and CPUs that run a kernel task on
  * a lazily left address space, compare generations before they use it again. When tables were freed the lazy ones are
- * told as well, since the hardware could still walk them, and they leave the address space for good. A CPU's own state
- * (percpu) is written by that CPU, and by a flusher on its behalf once it has acknowledged.
+ * told as well, since the hardware could still walk them, and they leave the address space for good.
+ *
+ * Who writes what
+ *  percpu.loaded   its CPU. Others only take a lazily loaded address space away: from mm|LAZY by compare-and-swap to
+ *                  mm|LAZY|LEAVING, then the CPU's bit out of mm->cpus, then 0. Its CPU goes the same way when it leaves
+ *                  by itself, and waits while somebody else is LEAVING (two instructions). So a bit is never cleared
+ *                  after its CPU has set it again, and nobody touches mm once no CPU has it in `loaded` (tlb_forget_mm).
+ *  ctx slots       its CPU changes ctx; a flusher whose flush the CPU has acknowledged moves tlb_gen from the generation
+ *                  before to its own by compare-and-swap. Generations of two address spaces are never equal, so it can't
+ *                  hit a slot that has become another one's.
+ *  mm->tlb_gen, mm->cpus   everybody, atomically. A CPU sets its bit (or ceases to be lazy) and then reads the generation;
+ *                  a flusher raises the generation and then reads who is there: one of them sees the other. All four
+ *                  are sequentially consistent.
  */
 #include "mm/tlb.h"
 
@@ -26,9 +37,21 @@ _Static_assert(sizeof(struct gather_batch) <= PAGE_SIZE, "a batch is a page");
 static struct ctx_slot *ctx_find(struct percpu *pc, uint32_t ctx)
 {
 	for (unsigned i = 0; i < PERCPU_CTX_SLOTS; i++)
-		if (pc->ctx[i].ctx == ctx)
+		if (__atomic_load_n(&pc->ctx[i].ctx, __ATOMIC_RELAXED) == ctx)
 			return &pc->ctx[i];
 	return NULL;
+}
+
+static uint64_t slot_gen(const struct ctx_slot *slot)
+{
+	return __atomic_load_n(&slot->tlb_gen, __ATOMIC_RELAXED);
+}
+
+/* Its own CPU's: up to date with gen. */
+static void slot_set(struct ctx_slot *slot, uint32_t ctx, uint64_t gen)
+{
+	__atomic_store_n(&slot->ctx, ctx, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->tlb_gen, gen, __ATOMIC_RELAXED);
 }
 
 static void touch_mm(struct cpu *c, const struct mm *mm, const void *field, size_t len, enum touch_kind kind)
@@ -37,13 +60,41 @@ static void touch_mm(struct cpu *c, const struct mm *mm, const void *field, size
 	machine_touch(c, machine_pa(c->m, field), len, kind);
 }
 
-/* `id` no longer runs on mm, not even lazily. */
-static void leave_mm(struct cpu *c, struct mm *mm, struct percpu *pc, unsigned id)
+/*
+ * CPU `id`, which has mm loaded as `was` says, leaves it: by itself, or taken away from it. false: it was not so any more,
+ * or somebody else is at it.
+ */
+static bool leave_mm(struct cpu *c, struct mm *mm, unsigned id, uintptr_t was)
 {
-	pc->active_mm = NULL;
-	pc->lazy = false;
+	uintptr_t *loaded = &c->q->percpu[id]->loaded, now = was;
+
+	if (!__atomic_compare_exchange_n(loaded, &now, was | LOADED_LEAVING, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return false;
+	__atomic_and_fetch(&mm->cpus.bits[id / 64], ~(1ULL << (id % 64)), __ATOMIC_SEQ_CST);
+	__atomic_store_n(loaded, 0, __ATOMIC_SEQ_CST);
 	touch_mm(c, mm, &mm->cpus.bits[id / 64], sizeof(uint64_t), TOUCH_ATOMIC);
-	__atomic_and_fetch(&mm->cpus.bits[id / 64], ~(1ULL << (id % 64)), __ATOMIC_RELAXED);
+	return true;
+}
+
+/* Take mm away from CPU `id` if it has it lazily. Returns when it hasn't. */
+static void take_lazy_mm(struct cpu *c, struct mm *mm, unsigned id)
+{
+	const uintptr_t *loaded = &c->q->percpu[id]->loaded;
+	uintptr_t lazy = (uintptr_t)mm | LOADED_LAZY;
+
+	if (!leave_mm(c, mm, id, lazy))
+		while (__atomic_load_n(loaded, __ATOMIC_SEQ_CST) == (lazy | LOADED_LEAVING))
+			;
+}
+
+/* This CPU leaves what it has loaded. */
+static void leave_loaded(struct cpu *c)
+{
+	uintptr_t was;
+
+	while ((was = __atomic_load_n(&c->pc->loaded, __ATOMIC_SEQ_CST)))
+		if (!(was & LOADED_LEAVING))
+			(void)leave_mm(c, (struct mm *)(was & LOADED_MM), c->id, was);
 }
 
 /* This CPU's part of a flush that made the generation `gen`. */
@@ -52,21 +103,21 @@ ATTR_NOINLINE static void flush_here(struct cpu *c, struct mm *mm, struct tlb_fl
 	struct percpu *pc = c->pc;
 	struct ctx_slot *slot;
 
-	if (pc->active_mm != mm)
+	if (percpu_mm(pc) != mm)
 		return;
-	if (pc->lazy) {
+	if (percpu_lazy(pc)) {
 		if (f.freed_tables) {
-			leave_mm(c, mm, pc, c->id);
+			take_lazy_mm(c, mm, c->id);
 			c->m->ops->load_context(c, pfn(0), 0);
 		}
 		return;
 	}
 	slot = ctx_find(pc, mm->ctx);
 	ASSERT(slot);
-	if (slot->tlb_gen != gen - 1)
+	if (slot_gen(slot) != gen - 1)
 		f.full = true; /* an earlier flush has not reached this CPU yet: do both */
 	c->m->ops->flush_local(c, &f);
-	slot->tlb_gen = gen;
+	slot_set(slot, mm->ctx, gen);
 	if (f.full)
 		vmstat_inc(c, VM_nr_tlb_local_flush_all);
 	else
@@ -74,19 +125,28 @@ ATTR_NOINLINE static void flush_here(struct cpu *c, struct mm *mm, struct tlb_fl
 			   (int64_t)((f.end - f.start + (1ULL << f.stride_shift) - 1) >> f.stride_shift));
 }
 
+/* The mask as it is now. */
+static void mm_cpus(struct cpu *c, const struct mm *mm, struct cpumask *ret)
+{
+	for (unsigned i = 0; i * 64 < c->m->nr_cpus; i++)
+		ret->bits[i] = __atomic_load_n(&mm->cpus.bits[i], __ATOMIC_SEQ_CST);
+}
+
 /* The other CPUs that must be told now. */
 static bool flush_targets(struct cpu *c, const struct mm *mm, bool freed_tables, struct cpumask *ret)
 {
+	struct cpumask there;
 	unsigned id, n = 0;
 
 	touch_mm(c, mm, &mm->cpus, (c->m->nr_cpus + 7) / 8, TOUCH_READ);
-	for_each_cpu(id, &mm->cpus, c->m->nr_cpus) {
+	mm_cpus(c, mm, &there);
+	for_each_cpu(id, &there, c->m->nr_cpus) {
 		const struct percpu *pc = c->q->percpu[id];
 
 		if (id == c->id)
 			continue;
 		machine_touch(c, pc->pa, 1, TOUCH_READ);
-		if (pc->lazy && !freed_tables)
+		if (percpu_lazy(pc) && !freed_tables)
 			continue;
 		cpumask_set(ret, id);
 		n++;
@@ -103,8 +163,8 @@ static void flush_acknowledged(struct cpu *c, struct mm *mm, unsigned id, uint64
 
 	if (slot)
 		__atomic_compare_exchange_n(&slot->tlb_gen, &before, gen, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-	if (freed_tables && pc->active_mm == mm && pc->lazy)
-		leave_mm(c, mm, pc, id);
+	if (freed_tables)
+		take_lazy_mm(c, mm, id);
 }
 
 ATTR_NOINLINE static void flush_there(struct cpu *c, struct mm *mm, const struct tlb_flush *f, uint64_t gen)
@@ -238,7 +298,7 @@ void tlb_gather_table(struct cpu *c, struct mmu_gather *g, struct frame *table)
 static void gather_release(struct cpu *c, struct mmu_gather *g, struct frame **frames, uint64_t nr)
 {
 	for (uint64_t i = 0; i < nr; i++) {
-		if (frames[i]->flags & FRAME_TABLE)
+		if (frame_flags(frames[i]) & FRAME_TABLE)
 			pt_free_table(c, g->mm, frames[i]);
 		else
 			frame_put(c, frames[i]);
@@ -288,54 +348,70 @@ static void flush_context(struct cpu *c, const struct mm *mm)
 	c->m->ops->flush_local(c, &f);
 }
 
-/* Back from a kernel task to the address space that was left loaded. */
-static void leave_lazy(struct cpu *c, struct mm *mm)
+/* Back from a kernel task to the address space that was left loaded. false: it has been taken away meanwhile. */
+static bool leave_lazy(struct cpu *c, struct mm *mm)
 {
 	struct ctx_slot *slot = ctx_find(c->pc, mm->ctx);
+	uintptr_t lazy = (uintptr_t)mm | LOADED_LAZY;
 
-	c->pc->lazy = false;
+	if (!__atomic_compare_exchange_n(&c->pc->loaded, &lazy, (uintptr_t)mm, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return false;
 	uint64_t gen = __atomic_load_n(&mm->tlb_gen, __ATOMIC_SEQ_CST);
 
 	ASSERT(slot);
 	touch_mm(c, mm, &mm->tlb_gen, sizeof(mm->tlb_gen), TOUCH_READ);
-	if (slot->tlb_gen != gen) {
+	if (slot_gen(slot) != gen) {
 		flush_context(c, mm);
-		slot->tlb_gen = gen;
+		slot_set(slot, mm->ctx, gen);
 	}
+	return true;
 }
 
-ATTR_NOINLINE static void switch_to(struct cpu *c, struct mm *mm)
+/* mm is not loaded. */
+static void load_mm(struct cpu *c, struct mm *mm)
 {
-	enum machine_path prev = machine_work(c, PATH_SWITCH_MM, 1);
 	struct percpu *pc = c->pc;
-	struct mm *old = pc->active_mm;
 
-	machine_touch(c, pc->pa, 1, TOUCH_WRITE);
-	if (old == mm) {
-		if (pc->lazy)
-			leave_lazy(c, mm);
-		machine_path(c, prev);
-		return;
-	}
-	if (old)
-		leave_mm(c, old, pc, c->id);
 	touch_mm(c, mm, &mm->cpus.bits[c->id / 64], sizeof(uint64_t), TOUCH_ATOMIC);
 	__atomic_or_fetch(&mm->cpus.bits[c->id / 64], 1ULL << (c->id % 64), __ATOMIC_SEQ_CST);
 	uint64_t gen = __atomic_load_n(&mm->tlb_gen, __ATOMIC_SEQ_CST);
 	struct ctx_slot *slot = ctx_find(pc, mm->ctx);
-	bool flush = !slot || slot->tlb_gen != gen;
+	bool flush = !slot || slot_gen(slot) != gen;
 
 	if (!slot) {
 		slot = &pc->ctx[pc->next_ctx];
 		pc->next_ctx = (pc->next_ctx + 1) % PERCPU_CTX_SLOTS;
 	}
-	*slot = (struct ctx_slot){ .ctx = mm->ctx, .tlb_gen = gen };
-	pc->active_mm = mm;
-	pc->lazy = false;
+	slot_set(slot, mm->ctx, gen);
+	__atomic_store_n(&pc->loaded, (uintptr_t)mm, __ATOMIC_SEQ_CST);
 	c->m->ops->load_context(c, mm->pgd, mm->ctx);
 	if (flush)
 		flush_context(c, mm);
+}
+
+ATTR_NOINLINE static void switch_to(struct cpu *c, struct mm *mm)
+{
+	enum machine_path prev = machine_work(c, PATH_SWITCH_MM, 1);
+	bool here = percpu_mm(c->pc) == mm;
+
+	machine_touch(c, c->pc->pa, 1, TOUCH_WRITE);
+	if (here && percpu_lazy(c->pc))
+		here = leave_lazy(c, mm);
+	if (!here) {
+		leave_loaded(c);
+		load_mm(c, mm);
+	}
 	machine_path(c, prev);
+}
+
+/* The address space stays loaded, but nobody uses it. */
+static void go_lazy(struct cpu *c)
+{
+	struct mm *mm = percpu_mm(c->pc);
+
+	/* Not lazy yet: then only this CPU changes it. */
+	if (mm && !percpu_lazy(c->pc))
+		__atomic_store_n(&c->pc->loaded, (uintptr_t)mm | LOADED_LAZY, __ATOMIC_SEQ_CST);
 }
 
 ATTR_NOINLINE void mm_switch(struct cpu *c, struct task *prev, struct task *next)
@@ -343,26 +419,30 @@ ATTR_NOINLINE void mm_switch(struct cpu *c, struct task *prev, struct task *next
 	(void)prev;
 	if (next && next->mm)
 		switch_to(c, next->mm);
-	else if (c->pc->active_mm)
-		c->pc->lazy = true;
+	else
+		go_lazy(c);
 }
 
 void mm_activate(struct cpu *c, struct mm *mm)
 {
 	if (mm)
 		switch_to(c, mm);
-	else if (c->pc->active_mm)
-		c->pc->lazy = true;
+	else
+		go_lazy(c);
 }
 
 void tlb_forget_mm(struct cpu *c, struct mm *mm)
 {
-	bool here = c->pc->active_mm == mm;
+	bool here = percpu_mm(c->pc) == mm;
+	struct cpumask there;
 	unsigned id;
 
-	for_each_cpu(id, &mm->cpus, c->m->nr_cpus)
-		if (c->q->percpu[id]->active_mm == mm)
-			leave_mm(c, mm, c->q->percpu[id], id);
+	mm_cpus(c, mm, &there);
+	for_each_cpu(id, &there, c->m->nr_cpus) {
+		/* Who runs on an address space uses it, and has not given up his reference. */
+		ASSERT(__atomic_load_n(&c->q->percpu[id]->loaded, __ATOMIC_SEQ_CST) != (uintptr_t)mm);
+		take_lazy_mm(c, mm, id);
+	}
 	if (here)
 		c->m->ops->load_context(c, pfn(0), 0);
 }

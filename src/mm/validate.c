@@ -61,9 +61,9 @@ static void check_frame(struct check *k, vaddr_t va, pte_t e, unsigned shift)
 {
 	struct frame *page = frame_of(k->q->m, pte_pfn(e)), *head = frame_head(k->q->m, page);
 	uint64_t bad = FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP | FRAME_TABLE | FRAME_SLAB | FRAME_HUGE_ZERO;
-	bool anon = (head->flags & FRAME_ANON) != 0;
+	bool anon = (frame_flags(head) & FRAME_ANON) != 0;
 
-	if (frame_refcount(head) <= 0 || (head->flags & bad) || anon == ((head->flags & FRAME_FILE) != 0)) {
+	if (frame_refcount(head) <= 0 || (frame_flags(head) & bad) || anon == ((frame_flags(head) & FRAME_FILE) != 0)) {
 		fail(k->q, &k->rc, "entry: maps a frame that is no user page", va, head->flags, pte_pfn(e).v);
 		return;
 	}
@@ -78,10 +78,10 @@ static void check_frame(struct check *k, vaddr_t va, pte_t e, unsigned shift)
 	    (!anon ||
 	     (shift == PMD_SHIFT
 		      ? frame_entire_mapcount(head) != 1 || head->nr_pages_mapped != FOLIO_ENTIRELY_MAPPED
-		      : frame_mapcount(page) + (head->flags & FRAME_HEAD ? frame_entire_mapcount(head) : 0) != 1)))
+		      : frame_mapcount(page) + (frame_flags(head) & FRAME_HEAD ? frame_entire_mapcount(head) : 0) != 1)))
 		fail(k->q, &k->rc, "entry: owned alone but shared", va, pte_pfn(e).v, 1);
-	if ((k->v->flags & VM_LOCKED) && (shift == PMD_SHIFT || !(head->flags & FRAME_HEAD)) &&
-	    !(head->flags & FRAME_MLOCKED))
+	if ((k->v->flags & VM_LOCKED) && (shift == PMD_SHIFT || !(frame_flags(head) & FRAME_HEAD)) &&
+	    !frame_mlocked(head))
 		fail(k->q, &k->rc, "entry: not counted as locked", va, head->flags, k->v->flags);
 	k->rss[frame_rss(head)] += 1LL << (shift - PAGE_SHIFT);
 	k->huge += shift == PMD_SHIFT;
@@ -137,15 +137,15 @@ int mm_validate(struct mm *mm)
 		return k.rc;
 	pt_visit(mm, &visitor);
 	for (unsigned i = 0; i < NR_RSS; i++)
-		if (mm->rss[i] != k.rss[i])
-			fail(mm->q, &k.rc, rss_names[i], mm->ctx, (uint64_t)mm->rss[i], (uint64_t)k.rss[i]);
+		if (mm_rss(mm, (enum rss_kind)i) != k.rss[i])
+			fail(mm->q, &k.rc, rss_names[i], mm->ctx, (uint64_t)mm_rss(mm, (enum rss_kind)i), (uint64_t)k.rss[i]);
 	if (mm->huge_mapped != k.huge)
 		fail(mm->q, &k.rc, "huge_mapped", mm->ctx, (uint64_t)mm->huge_mapped, (uint64_t)k.huge);
 	if (mm->pgtables_bytes != k.tables << PAGE_SHIFT)
 		fail(mm->q, &k.rc, "pgtables_bytes", mm->ctx, (uint64_t)mm->pgtables_bytes,
 		     (uint64_t)k.tables << PAGE_SHIFT);
-	if (mm->rss_peak < k.rss[0] + k.rss[1] + k.rss[2])
-		fail(mm->q, &k.rc, "rss_peak", mm->ctx, (uint64_t)mm->rss_peak,
+	if (mm_rss_peak(mm) < k.rss[0] + k.rss[1] + k.rss[2])
+		fail(mm->q, &k.rc, "rss_peak", mm->ctx, (uint64_t)mm_rss_peak(mm),
 		     (uint64_t)(k.rss[0] + k.rss[1] + k.rss[2]));
 	return k.rc;
 }
@@ -158,6 +158,7 @@ int mm_validate(struct mm *mm)
  */
 struct tally {
 	struct quire *q;
+	const struct vma *v; /* the area at or after the last entry seen */
 	int32_t sign;
 	int64_t tables;
 };
@@ -166,11 +167,14 @@ static void tally_leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
 {
 	struct tally *t = arg;
 
-	(void)va;
 	if (!pte_present(e) || (e & PTE_SOFT_ZERO))
 		return;
 	struct frame *page = frame_of(t->q->m, pte_pfn(e)), *head = frame_head(t->q->m, page);
 
+	while (t->v && t->v->end <= va)
+		t->v = vma_next(t->v);
+	if (t->v && (t->v->flags & VM_LOCKED) && (shift == PMD_SHIFT || !(frame_flags(head) & FRAME_HEAD)))
+		head->nr_locked += (uint32_t)t->sign;
 	head->refcount += t->sign;
 	if (shift == PMD_SHIFT)
 		head->entire_mapcount += t->sign;
@@ -192,8 +196,10 @@ static void tally_all(struct tally *t, int32_t sign)
 	struct mm *mm;
 
 	t->sign = sign;
-	list_for_each_entry(mm, &t->q->mms, link)
+	list_for_each_entry(mm, &t->q->mms, link) {
+		t->v = vma_first(mm);
 		pt_visit(mm, &visitor);
+	}
 }
 
 /* With the mappings taken off: are only the known holders left? */
@@ -201,7 +207,7 @@ static void check_left(struct quire *q, int *rc, const struct frame *f, uint64_t
 {
 	const struct frame *head = frame_head(q->m, (struct frame *)(uintptr_t)f);
 
-	if (!(head->flags & (FRAME_ANON | FRAME_FILE)))
+	if (!(frame_flags(head) & (FRAME_ANON | FRAME_FILE)))
 		return;
 	if (f->mapcount != -1)
 		fail(q, rc, "frame: mapcount without mapping", p, (uint64_t)(f->mapcount + 1), 0);
@@ -209,8 +215,11 @@ static void check_left(struct quire *q, int *rc, const struct frame *f, uint64_t
 		return;
 	if ((f->flags & FRAME_HEAD) && f->entire_mapcount != -1)
 		fail(q, rc, "frame: entire mapcount without mapping", p, (uint64_t)(f->entire_mapcount + 1), 0);
-	if (f->refcount != ((f->flags & FRAME_FILE) != 0))
-		fail(q, rc, "frame: reference without holder", p, (uint64_t)f->refcount, (f->flags & FRAME_FILE) != 0);
+	if (f->nr_locked)
+		fail(q, rc, "frame: counted as locked without a locked mapping", p, f->nr_locked, 0);
+	if (f->refcount != (int32_t)f->nr_pins + ((f->flags & FRAME_FILE) != 0))
+		fail(q, rc, "frame: reference without holder", p, (uint64_t)f->refcount,
+		     f->nr_pins + ((f->flags & FRAME_FILE) != 0));
 }
 
 struct totals {
@@ -221,13 +230,13 @@ struct totals {
 static void count_frame(struct quire *q, int *rc, const struct frame *f, uint64_t p, struct totals *t)
 {
 	const struct frame *head = frame_head(q->m, (struct frame *)(uintptr_t)f);
-	bool compound = (head->flags & FRAME_HEAD) != 0, entire = compound && head->entire_mapcount >= 0;
+	bool compound = (frame_flags(head) & FRAME_HEAD) != 0, entire = compound && head->entire_mapcount >= 0;
 
-	if (!(head->flags & (FRAME_ANON | FRAME_FILE)))
+	if (!(frame_flags(head) & (FRAME_ANON | FRAME_FILE)))
 		return;
 	if (f->mapcount >= 0 || entire)
-		*(head->flags & FRAME_ANON ? &t->anon : &t->mapped) += 1;
-	if (head->flags & FRAME_MLOCKED)
+		*(frame_flags(head) & FRAME_ANON ? &t->anon : &t->mapped) += 1;
+	if (frame_mlocked(head))
 		t->mlocked++;
 	if (f != head || !compound)
 		return;
@@ -291,8 +300,8 @@ static pte_t find_leaf(const struct mm *mm, vaddr_t va, unsigned *ret_shift)
 	pfn_t table = mm->pgd;
 
 	for (unsigned shift = PGDIR_SHIFT;; shift -= 9) {
-		const pte_t *entries = machine_ptr(m, pfn_to_paddr(table));
-		pte_t e = __atomic_load_n(&entries[pt_index(va, shift)], __ATOMIC_RELAXED);
+		struct pt_ref r = { .entry = (pte_t *)machine_ptr(m, pfn_to_paddr(table)) + pt_index(va, shift) };
+		pte_t e = pte_peek(&r);
 
 		*ret_shift = shift;
 		if (shift == PAGE_SHIFT || !pmd_table(e))

@@ -2,11 +2,31 @@
 #include "mm/vmstat.h"
 #include "mm/system.h"
 
+#include <string.h>
+
 const char *const vm_counter_names[NR_VM_COUNTERS] = {
 #define E(n) [VM_##n] = #n,
 	VM_EVENTS(E) VM_GAUGES(E)
 #undef E
 };
+
+void quire_fault_ns(const struct quire *q, enum fault_kind k, struct hist *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (unsigned i = 0; i < q->m->nr_cpus; i++)
+		if (__atomic_load_n(&q->percpu[i]->fault_ns_used, __ATOMIC_ACQUIRE))
+			hist_merge(ret, &q->percpu[i]->fault_ns[k]);
+}
+
+uint64_t quire_fault_time_ns(const struct quire *q)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < q->m->nr_cpus; i++)
+		for (unsigned k = 0; __atomic_load_n(&q->percpu[i]->fault_ns_used, __ATOMIC_ACQUIRE) && k < NR_FAULT_KINDS; k++)
+			sum += hist_get(&q->percpu[i]->fault_ns[k].sum);
+	return sum;
+}
 
 int64_t vmstat_read(const struct quire *q, enum vm_counter k)
 {

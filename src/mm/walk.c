@@ -169,19 +169,20 @@ void pt_for_range(struct pt_range *w, vaddr_t start, vaddr_t end)
 static void visit_level(const struct mm *mm, const struct pt_visitor *v, struct frame *t, unsigned shift, vaddr_t base)
 {
 	const struct machine *m = mm->q->m;
-	const pte_t *e = machine_ptr(m, pfn_to_paddr(frame_pfn(m, t)));
+	struct pt_ref r = { .entry = machine_ptr(m, pfn_to_paddr(frame_pfn(m, t))), .table = t };
 	uint64_t nr = 0;
 
-	for (unsigned i = 0; i < PT_ENTRIES; i++) {
+	for (unsigned i = 0; i < PT_ENTRIES; i++, pt_ref_next(&r)) {
 		vaddr_t va = base + ((vaddr_t)i << shift);
+		pte_t e = pte_peek(&r);
 
-		if (!e[i])
+		if (!e)
 			continue;
 		nr++;
-		if (shift > PAGE_SHIFT && pmd_table(e[i]))
-			visit_level(mm, v, frame_of(m, pte_pfn(e[i])), shift - 9, va);
+		if (shift > PAGE_SHIFT && pmd_table(e))
+			visit_level(mm, v, frame_of(m, pte_pfn(e)), shift - 9, va);
 		else
-			v->leaf(v->arg, va, e[i], shift);
+			v->leaf(v->arg, va, e, shift);
 	}
 	v->table(v->arg, t, shift, nr, false);
 	for (uint64_t p = shift == PMD_SHIFT ? t->priv : 0; p; p = frame_of(m, pfn(p))->priv)

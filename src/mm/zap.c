@@ -26,7 +26,7 @@ ATTR_NOINLINE static bool zap_pte(struct pt_range *w, const struct pt_ref *r, va
 		return false;
 	struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);
 
-	if ((e & PTE_DIRTY) && !(head->flags & FRAME_ANON))
+	if ((e & PTE_DIRTY) && !(frame_flags(head) & FRAME_ANON))
 		frame_set(head, FRAME_DIRTY);
 	z->rss[frame_rss(head)]--;
 	rmap_remove_pte(c, head, page, w->v->flags);
@@ -68,7 +68,7 @@ void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start
 	pt_for_range(&w, start, end);
 	for (unsigned i = 0; i < NR_RSS; i++)
 		if (z.rss[i])
-			mm_rss_add(v->mm, (enum rss_kind)i, z.rss[i]);
+			mm_rss_add(c, v->mm, (enum rss_kind)i, z.rss[i]);
 }
 
 /* ---- MADV_FREE ---- */
@@ -76,7 +76,7 @@ void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start
 /* Clean from now on: may be dropped unless it is written again. */
 static void lazyfree_folio(struct cpu *c, struct frame *head)
 {
-	if (head->flags & (FRAME_LAZYFREE | FRAME_MLOCKED))
+	if ((frame_flags(head) & FRAME_LAZYFREE) || frame_mlocked(head))
 		return;
 	frame_touch(c, head, TOUCH_ATOMIC);
 	frame_clear(head, FRAME_SWAPBACKED | FRAME_DIRTY);
@@ -96,14 +96,16 @@ ATTR_NOINLINE static bool lazyfree_pte(struct pt_range *w, const struct pt_ref *
 		return false;
 	struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);
 
-	frame_touch(c, head, TOUCH_READ);
-	if (!(head->flags & FRAME_ANON))
+	frame_touch(c, page, TOUCH_READ);
+	if (head != page)
+		frame_touch(c, head, TOUCH_READ);
+	if (!(frame_flags(head) & FRAME_ANON))
 		return false;
 	if (e & (PTE_ACCESSED | PTE_DIRTY)) {
 		pte_clear_bits(c, r, PTE_ACCESSED | PTE_DIRTY);
 		tlb_gather_range(g, va, PAGE_SIZE);
 	}
-	if (head == page && !(head->flags & FRAME_HEAD))
+	if (head == page && !(frame_flags(head) & FRAME_HEAD))
 		lazyfree_folio(c, head);
 	return false;
 }
@@ -120,7 +122,7 @@ ATTR_NOINLINE static bool lazyfree_huge_pmd(struct pt_range *w, const struct pt_
 	struct frame *head = frame_of(c->m, pte_pfn(e));
 
 	frame_touch(c, head, TOUCH_READ);
-	if (frame_entire_mapcount(head) != 1 || head->nr_pages_mapped != FOLIO_ENTIRELY_MAPPED)
+	if (!frame_mapped_once(head))
 		return false; /* shared: others still want it */
 	if (e & (PTE_ACCESSED | PTE_DIRTY)) {
 		pte_clear_bits(c, r, PTE_ACCESSED | PTE_DIRTY);

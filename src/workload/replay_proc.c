@@ -40,7 +40,7 @@ static uint64_t process_rss_bytes(const struct process *p)
 	int64_t pages = 0;
 
 	for (int k = 0; k < NR_RSS; k++)
-		pages += __atomic_load_n(&p->mm->rss[k], __ATOMIC_RELAXED);
+		pages += mm_rss(p->mm, (enum rss_kind)k);
 	return (uint64_t)pages * PAGE_SIZE;
 }
 
@@ -54,7 +54,7 @@ void replay_account_memory(struct replay *rp)
 		if (!p->mm)
 			continue;
 		rss += process_rss_bytes(p);
-		anon += (uint64_t)__atomic_load_n(&p->mm->rss[RSS_ANON], __ATOMIC_RELAXED);
+		anon += (uint64_t)mm_rss(p->mm, RSS_ANON);
 		huge += (uint64_t)__atomic_load_n(&p->mm->huge_mapped, __ATOMIC_RELAXED);
 		tables += (uint64_t)__atomic_load_n(&p->mm->pgtables_bytes, __ATOMIC_RELAXED);
 	}

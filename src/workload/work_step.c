@@ -182,13 +182,19 @@ struct usage {
 	uint64_t rss, anon, huge, tables;
 };
 
+/* Read while other tasks change the parts: a sum that never was is at least none below 0. */
+static uint64_t pages(const struct mm *mm, enum rss_kind kind)
+{
+	return (uint64_t)MAX(mm_rss(mm, kind), 0);
+}
+
 static void add_mm(struct usage *u, const struct mm *mm)
 {
 	if (!mm)
 		return;
 	for (int i = 0; i < NR_RSS; i++)
-		u->rss += (uint64_t)__atomic_load_n(&mm->rss[i], __ATOMIC_RELAXED);
-	u->anon += (uint64_t)__atomic_load_n(&mm->rss[RSS_ANON], __ATOMIC_RELAXED);
+		u->rss += pages(mm, (enum rss_kind)i);
+	u->anon += pages(mm, RSS_ANON);
 	u->huge += (uint64_t)__atomic_load_n(&mm->huge_mapped, __ATOMIC_RELAXED);
 	u->tables += (uint64_t)__atomic_load_n(&mm->pgtables_bytes, __ATOMIC_RELAXED);
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TASKS_MAX 65536U
@@ -67,22 +68,19 @@ static void task_main(struct cpu *c, struct task *t)
 	work_account(w);
 	c = k->c;
 	leave_mm(w, c, &k->mm);
+	k->cpu_ns = thread_cpu_ns(w);
 	if (!__atomic_sub_fetch(&w->left, 1, __ATOMIC_ACQ_REL))
 		c->m->ops->wake(c, &w->parent);
 }
 
-static void count_cpu_time(struct task *t)
+/* On the host a task's time goes on while it waits: its thread's CPU time is what counts. */
+static uint64_t thread_cpu_ns(const struct work *w)
 {
-	const struct work_task *k = t->arg;
+	struct timespec t = { 0 };
 
-	__atomic_add_fetch(&k->w->res->cpu_ns, t->cpu_time_ps / PS_PER_NS, __ATOMIC_RELAXED);
-}
-
-static void count_parent_time(struct task *t)
-{
-	const struct work *w = t->arg;
-
-	__atomic_add_fetch(&w->res->cpu_ns, t->cpu_time_ps / PS_PER_NS, __ATOMIC_RELAXED);
+	if (!w->model)
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
 /* The address space of task i: a fork of the parent's, or the common one. 0 or -ENOMEM. */
@@ -121,7 +119,7 @@ static int task_start(struct work *w, struct cpu *c, unsigned i)
 	pthread_mutex_lock(&w->lock);
 	k->mm = mm;
 	pthread_mutex_unlock(&w->lock);
-	k->task = (struct task){ .fn = task_main, .arg = k, .on_exit = count_cpu_time, .name = w->w->name, .mm = mm };
+	k->task = (struct task){ .fn = task_main, .arg = k, .name = w->w->name, .mm = mm };
 	for (unsigned n = 0; n < ARRAY_SIZE(k->cpu.bits); n++)
 		if (k->cpu.bits[n])
 			k->task.affinity = &k->cpu;
@@ -173,11 +171,7 @@ static unsigned start_all(struct work *w, struct cpu *c)
 
 static uint64_t fault_time(const struct quire *q)
 {
-	uint64_t ns = 0;
-
-	for (unsigned i = 0; i < NR_FAULT_KINDS; i++)
-		ns += __atomic_load_n(&q->fault_ns[i].sum, __ATOMIC_RELAXED);
-	return ns;
+	return quire_fault_time_ns(q);
 }
 
 /* The parent's memory is as it was before its children wrote to their copies. */
@@ -238,6 +232,7 @@ static void parent_main(struct cpu *c, struct task *t)
 	}
 	leave_mm(w, c, &w->parent_mm);
 	w->done_ns = machine_now_ns(c);
+	w->parent_cpu_ns = thread_cpu_ns(w);
 }
 
 /* ---- before ---- */
@@ -437,8 +432,9 @@ static int conclude(struct work *w)
 		if (!w->t[i].started)
 			continue;
 		add_task(r, &w->t[i]);
-		cpu += w->t[i].task.cpu_time_ps / PS_PER_NS;
+		cpu += w->model ? w->t[i].task.cpu_time_ps / PS_PER_NS : w->t[i].cpu_ns;
 	}
+	r->cpu_ns = cpu + (w->model ? w->parent.cpu_time_ps / PS_PER_NS : w->parent_cpu_ns);
 	r->refs = r->loads + r->stores;
 	r->task_kernel_ns = MIN(r->task_kernel_ns + (w->go ? faults : 0), cpu);
 	r->task_user_ns = cpu - r->task_kernel_ns;
@@ -483,7 +479,6 @@ static int run_tasks(struct work *w)
 	w->res->processes = 1;
 	w->parent.fn = parent_main;
 	w->parent.arg = w;
-	w->parent.on_exit = count_parent_time;
 	w->parent.name = "parent";
 	w->parent.mm = w->parent_mm;
 	rc = c->m->ops->task_start(c, &w->parent);

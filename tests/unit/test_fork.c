@@ -17,7 +17,7 @@ static void share_then_copy(void **state)
 	assert_int_equal(n->path[PATH_FORK_PTE].units, 9);
 	assert_int_equal(n->full_flushes, 1); /* the parent lost its write rights */
 	assert_int_equal(count_of(w, VM_quire_fork), 1);
-	assert_int_equal(child->rss[RSS_ANON], 8);
+	assert_int_equal(mm_rss(child, RSS_ANON), 8);
 	assert_int_equal(count_of(w, VM_nr_anon_pages), 8);
 	assert_int_equal(info(mm, AREA).pfn.v, info(child, AREA).pfn.v);
 	assert_false(info(mm, AREA).writable || info(mm, AREA).exclusive);
@@ -135,8 +135,8 @@ static void private_file_pages(void **state)
 	(void)load(w, AREA);
 	store(w, AREA + PAGES(1), 7);
 	assert_ok(mm_fork(w->c, mm, &child));
-	assert_int_equal(child->rss[RSS_FILE], mm->rss[RSS_FILE]);
-	assert_int_equal(child->rss[RSS_ANON], 1);
+	assert_int_equal(mm_rss(child, RSS_FILE), mm_rss(mm, RSS_FILE));
+	assert_int_equal(mm_rss(child, RSS_ANON), 1);
 	world_check(w);
 	mm_activate(w->c, child);
 	assert_int_equal(load(w, AREA), file_tag(f, 0));
@@ -170,7 +170,7 @@ static void huge_pages_are_shared_whole(void **state)
 	assert_int_equal(n->path[PATH_FORK_HUGE].units, 2);
 	assert_int_equal(n->path[PATH_FORK_PTE].units, 511);
 	assert_int_equal(child->huge_mapped, 1);
-	assert_int_equal(child->rss[RSS_ANON], 512 + 511);
+	assert_int_equal(mm_rss(child, RSS_ANON), 512 + 511);
 	assert_true(info(child, AREA).huge && info(child, AREA + 2 * MIB).zero_page);
 	assert_false(info(mm, AREA).writable || info(child, AREA).writable);
 	world_check(w);

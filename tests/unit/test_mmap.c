@@ -79,7 +79,7 @@ static void mmap_flags_become_properties(void **state)
 	call_mmap(&w, WIN + 16 * PG, 2 * PG, RO | MM_PROT_FILE_RDONLY, UAPI_MAP_SHARED | UAPI_MAP_FIXED, f, 0);
 	assert_areas(&w, "0-2rwN 4-6rwL 8-10rw 12-14rs 16-18rs");
 	assert_int_equal(w.mm->locked_vm, 2);
-	assert_int_equal(w.mm->rss[RSS_ANON], 2); /* locked memory is there at once */
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 2); /* locked memory is there at once */
 	assert_int_equal(w.q->committed_pages, 2 + 2 + 2); /* stack, locked, and the object of the shared one */
 	assert_int_equal(vma_find(w.c, w.mm, WIN + 8 * PG)->flags & (VM_NORESERVE | VM_ACCOUNT), VM_NORESERVE);
 	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 16 * PG, PG, RW), -EACCES);
@@ -126,18 +126,18 @@ static void populate_brings_pages_in(void **state)
 	(void)state;
 	world_up(&w, NULL);
 	map(&w, WIN, 16, RW, FIXED | UAPI_MAP_POPULATE);
-	assert_int_equal(w.mm->rss[RSS_ANON], 16);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 16);
 	map(&w, WIN + 32 * PG, 16, RW, FIXED | UAPI_MAP_POPULATE | UAPI_MAP_NONBLOCK);
 	map(&w, WIN + 64 * PG, 4, 0, FIXED | UAPI_MAP_POPULATE); /* nothing can be brought in, and that is no error */
-	assert_int_equal(w.mm->rss[RSS_ANON], 16);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 16);
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 32 * PG, 4 * PG, UAPI_MADV_POPULATE_READ), 0);
-	assert_int_equal(w.mm->rss[RSS_ANON], 16); /* zero pages */
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 16); /* zero pages */
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 32 * PG, 4 * PG, UAPI_MADV_POPULATE_WRITE), 0);
-	assert_int_equal(w.mm->rss[RSS_ANON], 20);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 20);
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 64 * PG, PG, UAPI_MADV_POPULATE_READ), -EINVAL);
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 46 * PG, 4 * PG, UAPI_MADV_POPULATE_WRITE),
 			 -ENOMEM); /* up to the hole */
-	assert_int_equal(w.mm->rss[RSS_ANON], 22);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 22);
 	world_down(&w);
 }
 
@@ -372,7 +372,7 @@ static void dontunmap_leaves_a_fresh_area(void **state)
 	v = vma_find(w.c, w.mm, WIN);
 	assert_false(v->anon_touched);
 	assert_int_equal(w.mm->locked_vm, 4);
-	assert_int_equal(w.mm->rss[RSS_ANON], 4);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 4);
 	/* The next change there merges. */
 	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, 8 * PG, RO), 0);
 	assert_areas(&w, "0-8r 64-68rwL");
@@ -388,10 +388,10 @@ static void locking_counts(void **state)
 	map(&w, WIN, 8, RW, FIXED);
 	assert_int_equal(mm_mlock(w.c, w.mm, WIN + PG + 5, PG, false), 0); /* two pages are touched by it */
 	assert_areas(&w, "0-1rw 1-3rwL 3-8rw");
-	assert_int_equal(w.mm->rss[RSS_ANON], 2);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 2);
 	assert_int_equal(vmstat_read(w.q, VM_nr_mlock), 2);
 	assert_int_equal(mm_mlock(w.c, w.mm, WIN + 4 * PG, 2 * PG, true), 0); /* on fault: nothing is brought in */
-	assert_int_equal(w.mm->rss[RSS_ANON], 2);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 2);
 	assert_int_equal(w.mm->locked_vm, 4);
 	assert_int_equal(poke(&w, WIN + 4 * PG, true), 0);
 	assert_int_equal(vmstat_read(w.q, VM_nr_mlock), 3);
@@ -408,7 +408,7 @@ static void locking_counts(void **state)
 	assert_int_equal(w.mm->locked_vm, 2);
 	assert_int_equal(mm_mlockall(w.c, w.mm, UAPI_MCL_CURRENT), 0);
 	assert_int_equal(w.mm->locked_vm, 9);
-	assert_int_equal(w.mm->rss[RSS_ANON], 9);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 9);
 	map(&w, WIN + 80 * PG, 2, RW, FIXED); /* CURRENT alone ends FUTURE */
 	assert_int_equal(w.mm->locked_vm, 9);
 	/* PROT_NONE can be locked but not brought in. */
@@ -511,7 +511,7 @@ static void huge_pages_survive_next_door(void **state)
 	assert_int_equal(w.mm->huge_mapped, 3);
 	assert_int_equal(mm_munmap(w.c, w.mm, WIN + 512 * PG, 100 * PG), 0);
 	assert_int_equal(w.mm->huge_mapped, 2);
-	assert_int_equal(w.mm->rss[RSS_ANON], 3 * 512 - 100);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 3 * 512 - 100);
 	assert_int_equal(mm_mprotect(w.c, w.mm, WIN + 1536 * PG - PG, PG, RO), 0);
 	assert_int_equal(w.mm->huge_mapped, 1);
 	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 512 * PG, 512 * PG, UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED,
@@ -522,9 +522,9 @@ static void huge_pages_survive_next_door(void **state)
 				   UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, WIN + 8193 * PG),
 			 WIN + 8193 * PG);
 	assert_int_equal(w.mm->huge_mapped, 0);
-	assert_int_equal(w.mm->rss[RSS_ANON], 3 * 512 - 100);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 3 * 512 - 100);
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 8193 * PG, 512 * PG, UAPI_MADV_DONTNEED), 0);
-	assert_int_equal(w.mm->rss[RSS_ANON], 2 * 512 - 100);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 2 * 512 - 100);
 	if (mm_validate(w.mm))
 		fail_msg("%s", w.q->err);
 	world_down(&w);

@@ -1,6 +1,14 @@
 /* Base pages: faults of every kind, unmapping, rights, moves, locking, files, kernel copies, running out of memory. */
 #include "paging_world.h"
 
+static struct hist latency(struct world *w, enum fault_kind k)
+{
+	struct hist h;
+
+	quire_fault_ns(w->q, k, &h);
+	return h;
+}
+
 static void first_touch(void **state)
 {
 	struct world *w = world_new(1, 128 * MIB);
@@ -10,7 +18,7 @@ static void first_touch(void **state)
 	map_at(w, mm, AREA, PAGES(8), RW);
 	assert_int_equal(load(w, AREA), 0);
 	assert_true(info(mm, AREA).zero_page);
-	assert_int_equal(mm->rss[RSS_ANON], 0);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 0);
 	assert_int_equal(count_of(w, VM_quire_fault_zero_4k), 1);
 	store(w, AREA, 42);
 	assert_int_equal(count_of(w, VM_quire_fault_cow_4k), 1);
@@ -24,13 +32,13 @@ static void first_touch(void **state)
 	assert_true(i.present && i.writable && i.dirty && i.accessed && i.anon && i.exclusive && !i.huge &&
 		    !i.zero_page);
 	assert_int_equal(i.tag, 43);
-	assert_int_equal(mm->rss[RSS_ANON], 2);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 2);
 	assert_int_equal(count_of(w, VM_nr_anon_pages), 2);
 	world_check(w);
 	assert_int_equal(mm_munmap(w->c, mm, AREA, PAGES(8)), 0);
 	assert_int_equal(mm->pgtables_bytes, PAGE_SIZE);
-	assert_int_equal(mm->rss[RSS_ANON], 0);
-	assert_int_equal(mm->rss_peak, 2);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 0);
+	assert_int_equal(mm_rss_peak(mm), 2);
 	mm_put(w->c, mm);
 	check_fault_sum(w);
 	world_end(w);
@@ -73,12 +81,12 @@ static void latency_is_kept_by_kind(void **state)
 	w->c->fault_start_ps = 0;
 	null_advance_ns(w->m, 700);
 	assert_ok(mm_fault(w->c, AREA, ACCESS_USER | ACCESS_WRITE));
-	assert_int_equal(w->q->fault_ns[FK_ANON_4K].count, 1);
-	assert_int_equal(w->q->fault_ns[FK_ANON_4K].sum, 700);
+	assert_int_equal(latency(w, FK_ANON_4K).count, 1);
+	assert_int_equal(latency(w, FK_ANON_4K).sum, 700);
 	(void)load(w, AREA + PAGE_SIZE);
-	assert_int_equal(w->q->fault_ns[FK_ZERO].count, 1);
+	assert_int_equal(latency(w, FK_ZERO).count, 1);
 	store(w, AREA + PAGE_SIZE, 1);
-	assert_int_equal(w->q->fault_ns[FK_COW_4K].count, 1);
+	assert_int_equal(latency(w, FK_COW_4K).count, 1);
 	mm_put(w->c, mm);
 	world_end(w);
 }
@@ -140,7 +148,7 @@ static void mprotect_keeps_what_is_there(void **state)
 	world_check(w);
 	assert_true(info(mm, AREA).present);
 	assert_int_equal(try_load(w, AREA, &v), -EFAULT);
-	assert_int_equal(mm->rss[RSS_ANON], 1);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 1);
 	assert_ok(mm_mprotect(w->c, mm, AREA, PAGES(4), UAPI_PROT_READ));
 	world_check(w);
 	int64_t faults = count_of(w, VM_pgfault);
@@ -190,7 +198,7 @@ static void dontneed_and_free(void **state)
 	store(w, AREA + PAGES(1), 6);
 	assert_ok(mm_madvise(w->c, mm, AREA, PAGES(1), UAPI_MADV_DONTNEED));
 	assert_int_equal(load(w, AREA), 0);
-	assert_int_equal(mm->rss[RSS_ANON], 1);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 1);
 	assert_ok(mm_madvise(w->c, mm, AREA, PAGES(2), UAPI_MADV_FREE));
 	assert_int_equal(count_of(w, VM_pglazyfree), 1);
 	struct mm_page_info i = info(mm, AREA + PAGES(1));
@@ -273,7 +281,7 @@ static void move_pages(void **state)
 			assert_int_equal(load(w, at + PAGES(i)), i + 1);
 		assert_int_equal(count_of(w, VM_pgfault), (int64_t)faults);
 		assert_false(info(mm, AREA).present);
-		assert_int_equal(mm->rss[RSS_ANON], 342);
+		assert_int_equal(mm_rss(mm, RSS_ANON), 342);
 		assert_ok(mm_munmap(w->c, mm, at, 4 * MIB));
 		assert_int_equal(mm->pgtables_bytes, PAGE_SIZE);
 	}
@@ -338,12 +346,12 @@ static void file_read_and_around(void **state)
 	assert_int_equal(load(w, AREA + PAGES(20)), file_tag(f, 20));
 	assert_int_equal(count_of(w, VM_pgmajfault), 1);
 	assert_int_equal(count_of(w, VM_quire_fault_file), 1);
-	assert_int_equal(mm->rss[RSS_FILE], 1); /* the others were not cached when it faulted */
+	assert_int_equal(mm_rss(mm, RSS_FILE), 1); /* the others were not cached when it faulted */
 	world_check(w);
 	assert_ok(file_rw(w->c, f, 0, PAGES(64), false));
 	assert_int_equal(load(w, AREA + PAGES(33)), file_tag(f, 33));
 	assert_int_equal(count_of(w, VM_pgmajfault), 1);
-	assert_int_equal(mm->rss[RSS_FILE], 17); /* 64 KiB around it */
+	assert_int_equal(mm_rss(mm, RSS_FILE), 17); /* 64 KiB around it */
 	assert_true(info(mm, AREA + PAGES(32)).present);
 	assert_true(info(mm, AREA + PAGES(47)).present);
 	assert_false(info(mm, AREA + PAGES(48)).present);
@@ -351,7 +359,7 @@ static void file_read_and_around(void **state)
 	world_check(w);
 	w->q->knobs.fault_around_bytes = PAGE_SIZE;
 	assert_int_equal(load(w, AREA + PAGES(50)), file_tag(f, 50));
-	assert_int_equal(mm->rss[RSS_FILE], 18);
+	assert_int_equal(mm_rss(mm, RSS_FILE), 18);
 	assert_int_equal(count_of(w, VM_nr_mapped), 18);
 	mm_put(w->c, mm);
 	file_put(w->c, f);
@@ -393,7 +401,7 @@ static void file_private_write(void **state)
 	store(w, AREA + PAGES(1), 101); /* after having read it */
 	assert_int_equal(count_of(w, VM_quire_fault_cow_4k), 2);
 	assert_int_equal(count_of(w, VM_quire_pages_copied), 2);
-	assert_int_equal(mm->rss[RSS_ANON], 2);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 2);
 	world_check(w);
 	assert_ok(mm_madvise(w->c, mm, AREA, PAGES(2), UAPI_MADV_DONTNEED));
 	assert_int_equal(load(w, AREA), file_tag(f, 0)); /* the file never saw it */
@@ -423,7 +431,7 @@ static void file_shared_write(void **state)
 	assert_int_equal(load(w, AREA + MIB), 0);
 	assert_true(info(mm, AREA + MIB).writable); /* memory doesn't */
 	store(w, AREA + MIB, 3);
-	assert_true(mm->rss[RSS_SHMEM] >= 1);
+	assert_true(mm_rss(mm, RSS_SHMEM) >= 1);
 	world_check(w);
 	assert_ok(mm_mprotect(w->c, mm, AREA, PAGES(16), UAPI_PROT_READ));
 	assert_ok(mm_mprotect(w->c, mm, AREA, PAGES(16), RW));
@@ -456,7 +464,7 @@ static void copy_user(void **state)
 	(void)state;
 	map_at(w, mm, AREA, PAGES(16), RW);
 	assert_ok(mm_copy_user(w->c, AREA + 1, PAGES(4), true)); /* five pages */
-	assert_int_equal(mm->rss[RSS_ANON], 5);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 5);
 	assert_ok(mm_copy_user(w->c, AREA + PAGES(8), PAGES(2), false));
 	assert_true(info(mm, AREA + PAGES(9)).zero_page);
 	assert_ok(mm_copy_user(w->c, AREA + PAGES(12) + 63, 2, true));

@@ -45,7 +45,7 @@ static void enabled_decides(void **state)
 			assert_ok(mm_set_thp_disable(w->c, mm, true));
 		store(w, AREA + HUGE + PAGES(7), 9);
 		assert_int_equal(info(mm, AREA + HUGE).huge, cases[i].huge);
-		assert_int_equal(mm->rss[RSS_ANON], cases[i].huge ? 512 : 1);
+		assert_int_equal(mm_rss(mm, RSS_ANON), cases[i].huge ? 512 : 1);
 		assert_int_equal(mm->huge_mapped, cases[i].huge);
 		assert_int_equal(count_of(w, VM_nr_anon_transparent_hugepages), cases[i].huge);
 		assert_int_equal(count_of(w, VM_thp_fault_alloc), cases[i].huge);
@@ -117,7 +117,7 @@ static void huge_zero_page(void **state)
 	assert_int_equal(load(w, AREA + PAGES(5)), 0);
 	assert_int_equal(load(w, AREA + HUGE), 0);
 	assert_true(info(mm, AREA).huge && info(mm, AREA).zero_page);
-	assert_int_equal(mm->rss[RSS_ANON], 0);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 0);
 	assert_int_equal(mm->huge_mapped, 0);
 	assert_int_equal(count_of(w, VM_thp_zero_page_alloc), 1);
 	assert_int_equal(count_of(w, VM_quire_fault_zero_2m), 2);
@@ -135,7 +135,7 @@ static void huge_zero_page(void **state)
 	assert_int_equal(load(w, AREA + HUGE + PAGES(3)), 0);
 	assert_true(info(mm, AREA + HUGE + PAGES(3)).zero_page);
 	store(w, AREA + HUGE + PAGES(4), 8);
-	assert_int_equal(mm->rss[RSS_ANON], 513);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 513);
 	w->q->knobs.thp_use_zero_page = false;
 	assert_int_equal(load(w, AREA + 2 * HUGE), 0);
 	assert_false(info(mm, AREA + 2 * HUGE).zero_page);
@@ -221,8 +221,8 @@ static void cow_copy(void **state)
 	assert_int_equal(count_of(w, VM_quire_fault_cow_2m), 1);
 	assert_int_equal(count_of(w, VM_quire_pages_copied), 512);
 	assert_int_equal(count_of(w, VM_thp_split_pmd), 0);
-	assert_int_equal(child->rss[RSS_ANON], 512);
-	assert_int_equal(child->rss_peak, 512);
+	assert_int_equal(mm_rss(child, RSS_ANON), 512);
+	assert_int_equal(mm_rss_peak(child), 512);
 	for (unsigned i = 0; i < 512; i++)
 		assert_int_equal(load(w, AREA + PAGES(i)), i == 100 ? 5000 : i + 1);
 	world_check(w);
@@ -297,7 +297,7 @@ static void cow_split(void **state)
 	assert_int_equal(head->nr_pages_mapped, 511 + FOLIO_ENTIRELY_MAPPED);
 	assert_int_equal(count_of(w, VM_nr_anon_pages), 513);
 	assert_int_equal(child->huge_mapped, 0);
-	assert_int_equal(child->rss[RSS_ANON], 512);
+	assert_int_equal(mm_rss(child, RSS_ANON), 512);
 	world_check(w);
 	for (unsigned i = 0; i < 512; i++)
 		assert_int_equal(load(w, AREA + PAGES(i)), i == 100 ? 5000 : i + 1);
@@ -339,7 +339,7 @@ static void unmap_parts(void **state)
 	assert_ok(mm_madvise(w->c, mm, AREA + PAGES(10), PAGES(5), UAPI_MADV_DONTNEED)); /* part */
 	assert_int_equal(count_of(w, VM_thp_split_pmd), 1);
 	assert_int_equal(count_of(w, VM_thp_deferred_split_page), 1);
-	assert_int_equal(mm->rss[RSS_ANON], 512 - 5 + 512);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 512 - 5 + 512);
 	assert_true(info(mm, AREA + PAGES(20)).writable && info(mm, AREA + PAGES(20)).exclusive);
 	assert_int_equal(load(w, AREA + PAGES(20)), 1);
 	assert_int_equal(load(w, AREA + PAGES(12)), 0);
@@ -415,7 +415,7 @@ static void move_huge(void **state)
 	assert_int_equal(r, (int64_t)odd);
 	assert_false(info(mm, odd).huge);
 	assert_int_equal(load(w, odd + PAGES(9)), 9);
-	assert_int_equal(mm->rss[RSS_ANON], 512);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 512);
 	world_check(w);
 	mm_put(w->c, mm);
 	world_end(w);

@@ -123,8 +123,8 @@ static void switching_keeps_contexts(void **state)
 	assert_int_equal(since(w, local_flushes), 1);
 	for (unsigned i = 0; i <= PERCPU_CTX_SLOTS; i++)
 		mm_put(w->c, mm[i]);
-	assert_null(w->q->percpu[0]->active_mm);
-	assert_null(w->q->percpu[1]->active_mm);
+	assert_null(percpu_mm(w->q->percpu[0]));
+	assert_null(percpu_mm(w->q->percpu[1]));
 	world_end(w);
 }
 
@@ -141,7 +141,7 @@ static void lazy_cpus(void **state)
 	mm_switch(w->m->cpus[1], &user, &kernel);
 	mm_switch(w->m->cpus[2], &user, NULL);
 	assert_int_equal(since(w, context_loads), 0);
-	assert_true(w->q->percpu[1]->lazy);
+	assert_true(percpu_lazy(w->q->percpu[1]));
 	/* Lazy ones are not disturbed ... */
 	tlb_flush_page(w->c, mm, AREA);
 	assert_int_equal(since(w, ipis), 0);
@@ -157,11 +157,11 @@ static void lazy_cpus(void **state)
 	mark(w);
 	tlb_flush_mm_range(w->c, mm, AREA, AREA + PAGES(1), PAGE_SHIFT, true);
 	assert_int_equal(since(w, ipis), 2);
-	assert_null(w->q->percpu[2]->active_mm);
+	assert_null(percpu_mm(w->q->percpu[2]));
 	assert_false(runs_on(mm, 2));
 	assert_true(runs_on(mm, 1));
 	mm_put(w->c, mm);
-	assert_null(w->q->percpu[1]->active_mm);
+	assert_null(percpu_mm(w->q->percpu[1]));
 	world_end(w);
 }
 
@@ -254,7 +254,7 @@ static void batches(void **state)
 	assert_ok(mm_madvise(w->c, mm, AREA, PAGES(nr), UAPI_MADV_DONTNEED));
 	/* About 10,000 frames fit; the rest come with the second flush. */
 	assert_int_equal(since(w, local_flushes), 2);
-	assert_int_equal(mm->rss[RSS_ANON], 0);
+	assert_int_equal(mm_rss(mm, RSS_ANON), 0);
 	world_check(w);
 	mm_put(w->c, mm);
 	world_end(w);

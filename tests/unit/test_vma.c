@@ -215,11 +215,11 @@ static void munmap_trims_and_punches(void **state)
 	assert_int_equal(vma_find(w.c, w.mm, WIN + 6 * PG)->pgoff, (WIN >> 12) + 6);
 	assert_int_equal(mm_munmap(w.c, w.mm, WIN + 3 * PG, 4 * PG), 0);
 	assert_areas(&w, "0-3rw 7-12rw");
-	assert_int_equal(w.mm->rss[RSS_ANON], 8);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 8);
 	assert_int_equal(poke(&w, WIN + 3 * PG, true), -EFAULT);
 	assert_int_equal(mm_munmap(w.c, w.mm, WIN, 12 * PG), 0);
 	assert_areas(&w, "");
-	assert_int_equal(w.mm->rss[RSS_ANON], 0);
+	assert_int_equal(mm_rss(w.mm, RSS_ANON), 0);
 	assert_int_equal(w.mm->pgtables_bytes, PG); /* the top table alone */
 	world_down(&w);
 }
