@@ -19,6 +19,7 @@ enum opt_kind {
 	OPT_LIST, /* to: struct opt_list; may be repeated */
 	OPT_SIZE, /* to: uint64_t, bytes; K, M, G, T in powers of 1024 */
 	OPT_COUNT, /* to: uint64_t; k, M, G in powers of 1000 */
+	OPT_TIME, /* to: uint64_t, nanoseconds; seconds with decimals, or ms, us, ns may follow; min and max in nanoseconds */
 };
 
 #define OPT_LIST_MAX 64
@@ -50,7 +51,8 @@ struct command {
 	bool hidden;
 };
 
-extern const struct command cmd_run, cmd_record, cmd_trace, cmd_knobs, cmd_machine, cmd_bench, cmd_bench_load;
+extern const struct command cmd_run, cmd_record, cmd_trace, cmd_workload, cmd_compare, cmd_knobs, cmd_machine, cmd_bench,
+	cmd_bench_load;
 
 /*
  * Parse argv (argv[0] skipped). opts ends with a NULL name. Everything after the first "--" is *ret_rest (NULL

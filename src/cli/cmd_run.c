@@ -1,6 +1,7 @@
-/* quire run: a recording, a generated trace or a program, under one or several settings, on a described machine. */
+/* quire run: a recording, a generated trace, a program or a standard workload, under one or several settings, on a machine. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/work_args.h"
 #include "lab/run.h"
 #include "report/run_report.h"
 
@@ -15,8 +16,9 @@ static const char *const generated[] = { "stream", "random" };
 struct run_args {
 	const char *machine, *json;
 	struct opt_list set, vary, operands;
-	uint64_t seed, size, count, repeat, jobs;
+	uint64_t seed, size, count, repeat, jobs, host_memory;
 	bool profile, keep_addresses, quiet;
+	struct work_args work;
 	char **program;
 };
 
@@ -29,9 +31,11 @@ static const struct opt_help help = {
 		"generated one:\n"
 		"  stream   loads with a stride of 8 bytes, over and over\n"
 		"  random   loads of 8 bytes, uniformly\n"
+		"or one of the standard workloads ('quire workload list'), which run on --machine host too: this computer.\n"
 		"A PROGRAM runs under the recorder and feeds all engines at once; its input and output are its own.\n\n"
 		"  quire run --vary transparent_hugepage.enabled=never,always -- sort big.txt\n"
-		"  quire run redis.qtr --machine laptop --set vm.overcommit_memory=2 --json out.json\n",
+		"  quire run redis.qtr --machine laptop --set vm.overcommit_memory=2 --json out.json\n"
+		"  quire run anon-w-seq --machine host --tasks 2 --size 1G\n",
 };
 
 static const char *generated_name(const void *arg, size_t i)
@@ -40,10 +44,38 @@ static const char *generated_name(const void *arg, size_t i)
 	return generated[i];
 }
 
+static const char *near_name(const char *name)
+{
+	const char *near = nearest(name, ARRAY_SIZE(generated), generated_name, NULL);
+
+	return near ? near : work_nearest(name);
+}
+
+/* By name. -1 to go on, or an exit code. */
+static int choose_workload(const struct run_args *a, const char *name, struct lab_source *ret)
+{
+	const char *near;
+
+	for (size_t i = 0; i < ARRAY_SIZE(generated); i++)
+		if (!strcmp(name, generated[i])) {
+			*ret = (struct lab_source){ .kind = LAB_GENERATED, .name = name, .bytes = a->size ? a->size : 1ULL << 30,
+						    .count = a->count };
+			return -1;
+		}
+	if (workload_find(name)) {
+		*ret = (struct lab_source){ .kind = LAB_WORKLOAD, .name = name, .workload = workload_find(name) };
+		return work_args_get("run", &a->work, a->size, a->repeat, &ret->work);
+	}
+	near = near_name(name);
+	return usage_error("run", "no such workload: %s; %s%s%s (a file's name has a / or a ., a program goes after --)", name,
+			   near ? "did you mean " : "'quire workload list' shows them, and there are stream and random",
+			   near ? near : "", near ? "?" : "");
+}
+
 /* What is to be run. -1 to go on, or an exit code. */
 static int choose_source(const struct run_args *a, struct lab_source *ret)
 {
-	const char *name = a->operands.nr ? a->operands.v[0] : NULL, *near;
+	const char *name = a->operands.nr ? a->operands.v[0] : NULL;
 
 	if (a->operands.nr > 1)
 		return usage_error("run",
@@ -62,17 +94,7 @@ static int choose_source(const struct run_args *a, struct lab_source *ret)
 		*ret = (struct lab_source){ .kind = LAB_FILE, .name = name };
 		return -1;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(generated); i++)
-		if (!strcmp(name, generated[i])) {
-			*ret = (struct lab_source){
-				.kind = LAB_GENERATED, .name = name, .bytes = a->size, .count = a->count
-			};
-			return -1;
-		}
-	near = nearest(name, ARRAY_SIZE(generated), generated_name, NULL);
-	return usage_error("run",
-			   "no such workload: %s; %s%s%s (a file's name has a / or a ., a program goes after --)", name,
-			   near ? "did you mean " : "there are stream and random", near ? near : "", near ? "?" : "");
+	return choose_workload(a, name, ret);
 }
 
 struct progress_state {
@@ -149,6 +171,11 @@ static int run_it(const struct run_args *a, struct lab_options *o, struct output
 	return code;
 }
 
+static bool is_host(const struct run_args *a)
+{
+	return a->machine && !strcmp(a->machine, "host");
+}
+
 /* Everything that can be wrong with the request is found before anything runs. */
 static int prepare_and_run(const struct run_args *a, const struct machine_desc *machine)
 {
@@ -165,10 +192,19 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 	};
 	struct output json;
 	char err[400];
+	const struct host_options host = { .memory = a->host_memory, .populate = true };
 	int code = choose_source(a, &o.source);
 
 	if (code >= 0)
 		return code;
+	if (o.source.kind != LAB_WORKLOAD && work_args_given(&a->work))
+		return usage_error("run", "--%s is for the standard workloads", work_args_given(&a->work));
+	if (is_host(a)) {
+		if (o.source.kind != LAB_WORKLOAD)
+			return usage_error("run", "--machine host runs the standard workloads; recordings and programs are replayed on a model");
+		o.host = &host;
+		o.jobs = 1; /* rows side by side would disturb each other */
+	}
 	if (settings_expand(a->set.v, a->set.nr, a->vary.v, a->vary.nr, &settings, err, sizeof(err)))
 		return usage_error("run", "%s", err);
 	if (o.source.kind == LAB_FILE && access(o.source.name, R_OK))
@@ -187,7 +223,6 @@ static int run(int argc, char **argv)
 {
 	struct run_args a = {
 		.seed = 1,
-		.size = 1ULL << 30,
 		.count = 100000000,
 		.repeat = 1,
 		.jobs = (uint64_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L),
@@ -196,7 +231,7 @@ static int run(int argc, char **argv)
 	int code;
 	const struct opt opts[] = {
 		{ "machine", 'm', OPT_TEXT, &a.machine, 0, 0, "NAME|FILE",
-		  "the machine to model ('quire machine list'); default: this computer's kind" },
+		  "the machine to model ('quire machine list'), or host; default: this computer's kind" },
 		{ "set", 's', OPT_LIST, &a.set, 0, 0, "NAME=VALUE",
 		  "a setting for all rows ('quire knobs' lists them); may be repeated" },
 		{ "vary", 'v', OPT_LIST, &a.vary, 0, 0, "NAME=V,V...",
@@ -205,12 +240,16 @@ static int run(int argc, char **argv)
 		{ "profile", 'p', OPT_FLAG, &a.profile, 0, 0, NULL,
 		  "print where the time went, by program and engine path" },
 		{ "repeat", 'r', OPT_COUNT, &a.repeat, 1, 1000000, "N",
-		  "replay the recording N times, one after another" },
+		  "replay the recording N times, one after another; usemem: times over its memory" },
 		{ "keep-addresses", 0, OPT_FLAG, &a.keep_addresses, 0, 0, NULL,
 		  "use the recorded addresses, not those that Linux would give" },
 		{ "seed", 0, OPT_COUNT, &a.seed, 0, UINT64_MAX, "N",
 		  "of the random draws; the same seed gives the same result" },
-		{ "size", 0, OPT_SIZE, &a.size, 4096, 1ULL << 46, "BYTES", "stream, random: memory used; default 1G" },
+		{ "size", 0, OPT_SIZE, &a.size, 4096, 1ULL << 46, "BYTES",
+		  "memory used, all tasks together; default: 1G, or the workload's" },
+		WORK_ARGS_OPTIONS(&a.work),
+		{ "host-memory", 0, OPT_SIZE, &a.host_memory, 128ULL << 20, 1ULL << 46, "BYTES",
+		  "--machine host: of this computer's memory; default: a quarter, at most 2G" },
 		{ "count", 0, OPT_COUNT, &a.count, 1, 1ULL << 60, "N", "stream, random: loads; default 100M" },
 		{ "jobs", 0, OPT_COUNT, &a.jobs, 1, 256, "N",
 		  "rows replayed at once; default: as many as there are CPUs" },
@@ -221,6 +260,11 @@ static int run(int argc, char **argv)
 	code = opt_parse(argc, argv, opts, &help, &a.operands, &a.program);
 	if (code >= 0)
 		return code;
+	if (is_host(&a)) {
+		lab_host_desc(&machine);
+		code = prepare_and_run(&a, &machine);
+		return code;
+	}
 	code = machine_get(a.machine, &machine);
 	if (code >= 0)
 		return code;
@@ -230,5 +274,5 @@ static int run(int argc, char **argv)
 }
 
 const struct command cmd_run = { .name = "run",
-				 .help = "replay a recording or a program under one or several settings",
+				 .help = "run a workload, a program or a recording under one or several settings",
 				 .run = run };

@@ -143,6 +143,35 @@ static int parse_number(const char *s, enum opt_kind kind, uint64_t *ret)
 	return 0;
 }
 
+/* Digits, a fraction, and a unit: "0.05", "20ms". No floating point: what is given is what is meant. 0 or -EINVAL. */
+static int parse_time(const char *s, uint64_t *ret)
+{
+	static const struct {
+		const char *suffix;
+		uint64_t ns;
+	} units[] = { { "", 1000000000 }, { "s", 1000000000 }, { "ms", 1000000 }, { "us", 1000 }, { "ns", 1 } };
+	uint64_t whole = 0, part = 0, scale = 1;
+
+	if (!isdigit((unsigned char)*s))
+		return -EINVAL;
+	for (; isdigit((unsigned char)*s); s++) {
+		if (whole > 1000000000ULL)
+			return -EINVAL;
+		whole = whole * 10 + (uint64_t)(*s - '0');
+	}
+	if (*s == '.')
+		for (s++; isdigit((unsigned char)*s) && scale < 1000000000; s++) {
+			part = part * 10 + (uint64_t)(*s - '0');
+			scale *= 10;
+		}
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (!strcmp(s, units[i].suffix)) {
+			*ret = whole * units[i].ns + part * units[i].ns / scale;
+			return 0;
+		}
+	return -EINVAL;
+}
+
 /* 0, or an exit code after a message. */
 static int take(const char *command, const struct opt *o, char *value)
 {
@@ -160,6 +189,12 @@ static int take(const char *command, const struct opt *o, char *value)
 		if (list->nr == OPT_LIST_MAX)
 			return usage_error(command, "--%s: at most %d of them", o->name, OPT_LIST_MAX);
 		list->v[list->nr++] = value;
+		return 0;
+	case OPT_TIME:
+		if (parse_time(value, &v) || v < o->min || v > o->max)
+			return usage_error(command, "--%s %s: a time in seconds, or with ms, us or ns behind it; at most %" PRIu64 " s",
+					   o->name, value, o->max / 1000000000);
+		*(uint64_t *)o->to = v;
 		return 0;
 	case OPT_SIZE:
 	case OPT_COUNT:

@@ -5,6 +5,7 @@
 #include "lab/run.h"
 
 #include "base/compiler.h"
+#include "machine/run.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -138,6 +139,25 @@ void lab_collect(struct metrics *ms, struct machine *m, const struct quire *q, c
 	lab_collect_engine(ms, m, q);
 }
 
+/* A fresh one. On this computer each task of a workload has a CPU slot for its life, and so have the parent and we. */
+static int create_machine(const struct lab_options *o, struct lab_row *row, struct machine **ret)
+{
+	const struct model_options mo = { .seed = o->seed, .profile = o->profile };
+	const struct workload_options *w = &o->source.work;
+	struct host_options ho;
+
+	if (!o->host)
+		return model_create(o->machine, &mo, ret, row->err, sizeof(row->err));
+	ho = *o->host;
+	ho.seed = o->seed;
+	ho.shootdown = (enum host_shootdown)row->settings->knobs.shootdown;
+	ho.clear = (enum host_clear)row->settings->knobs.host_clear;
+	ho.place = w->placement == PLACEMENT_SPREAD || w->placement == PLACEMENT_COMPACT;
+	if (!ho.nr_cpus)
+		ho.nr_cpus = MAX(HOST_DEFAULT_CPUS, w->tasks + 2);
+	return host_create(&ho, ret, row->err, sizeof(row->err));
+}
+
 static int replay_on(const struct lab_options *o, struct machine *m, struct trace_source *s, struct lab_row *row,
 		     void (*progress)(void *arg, uint64_t refs), void *progress_arg)
 {
@@ -157,11 +177,14 @@ static int replay_on(const struct lab_options *o, struct machine *m, struct trac
 	row->replayed = true;
 	start = host_now_ns(CLOCK_MONOTONIC);
 	start_cpu = host_now_ns(CLOCK_THREAD_CPUTIME_ID);
-	rc = replay_run(q, s, &ro, &row->replay, row->err, sizeof(row->err));
+	if (s)
+		rc = replay_run(q, s, &ro, &row->replay, row->err, sizeof(row->err));
+	else
+		rc = lab_run_workload(o, m, q, row, progress, progress_arg);
 	row->host_ns = host_now_ns(CLOCK_MONOTONIC) - start;
 	row->host_cpu_ns = host_now_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu;
 	lab_collect(&row->metrics, m, q, &row->replay);
-	if (o->profile)
+	if (o->profile && !o->host)
 		memcpy(row->path, model_path_stats(m), sizeof(row->path));
 	if (!rc && row->metrics.error) {
 		rc = row->metrics.error;
@@ -178,14 +201,13 @@ static int replay_on(const struct lab_options *o, struct machine *m, struct trac
 int lab_run_row(const struct lab_options *o, struct trace_source *s, struct lab_row *row,
 		void (*progress)(void *arg, uint64_t refs), void *progress_arg)
 {
-	const struct model_options mo = { .seed = o->seed, .profile = o->profile };
 	struct machine *m;
 
 	row->started = true;
-	row->error = model_create(o->machine, &mo, &m, row->err, sizeof(row->err));
+	row->error = create_machine(o, row, &m);
 	if (!row->error) {
 		row->error = replay_on(o, m, s, row, progress, progress_arg);
-		model_destroy(m);
+		machine_destroy(m);
 	}
 	row->finished = !row->error && !row->replay.stopped;
 	return row->error;

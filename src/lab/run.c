@@ -187,31 +187,38 @@ static int open_source(const struct lab_options *o, size_t rows, struct trace_so
 	case LAB_PROGRAM:
 		return trace_live_create((unsigned)rows, o->live_memory ? o->live_memory : LIVE_MEMORY, ret, ret_sink,
 					 err, errlen);
+	case LAB_WORKLOAD:
+		*ret = NULL; /* nothing is read */
+		return 0;
 	}
 	return -EINVAL;
 }
 
-/* first over this row's, of a time metric. */
-static void add_ratio(const struct lab_row *first, struct lab_row *row, const char *of, const char *name,
-		      const char *help)
+/* over's to under's, of one metric. */
+static void add_ratio(const struct lab_row *over, const struct lab_row *under, struct metrics *to, const char *of,
+		      const char *name, const char *help)
 {
-	uint64_t a = metrics_u64(&first->metrics, of), b = metrics_u64(&row->metrics, of);
+	uint64_t a = metrics_u64(&over->metrics, of), b = metrics_u64(&under->metrics, of);
 
-	if (a && b && first->finished && row->finished)
-		metrics_add(&row->metrics, name, (uint64_t)((unsigned __int128)a * 10000 / b), 4, "ratio", help);
+	if (a && b && over->finished && under->finished)
+		metrics_add(to, name, (uint64_t)((unsigned __int128)a * 10000 / b), 4, "ratio", help);
 }
 
-/* Metrics that compare rows, and the first row's error. */
-static int conclude(struct lab_result *res, char *err, size_t errlen)
+/* Metrics that compare rows, and the first row's error. A workload's rate is what it is about: this row's over the first one's. */
+static int conclude(const struct lab_options *o, struct lab_result *res, char *err, size_t errlen)
 {
+	const char *rate = o->source.kind == LAB_WORKLOAD ? o->source.workload->metric : NULL;
 	int rc = 0;
 
 	for (size_t i = 0; i < res->nr_rows; i++) {
 		struct lab_row *row = &res->rows[i];
 
-		add_ratio(&res->rows[0], row, "time_ns", "time_ratio",
+		if (rate)
+			add_ratio(row, &res->rows[0], &row->metrics, rate, "rate_ratio",
+				  "this row's rate over the first one's: above 1 is faster");
+		add_ratio(&res->rows[0], row, &row->metrics, "time_ns", "time_ratio",
 			  "the first row's time over this one's: above 1 is faster");
-		add_ratio(&res->rows[0], row, "cpu_time_ns", "cpu_time_ratio",
+		add_ratio(&res->rows[0], row, &row->metrics, "cpu_time_ns", "cpu_time_ratio",
 			  "the same of the time on CPUs, without think time");
 		if (row->error && !rc) {
 			rc = row->error;
@@ -229,7 +236,8 @@ static int run_rows(const struct lab_options *o, struct lab_result *ret, char *e
 
 	if (rc)
 		return rc;
-	ret->source_refs = j.s->total_refs;
+	if (j.s)
+		ret->source_refs = j.s->total_refs;
 	j.refs = calloc(ret->nr_rows, sizeof(*j.refs));
 	pthread_mutex_init(&j.lock, NULL);
 	if (!j.refs) {
@@ -238,13 +246,15 @@ static int run_rows(const struct lab_options *o, struct lab_result *ret, char *e
 	} else {
 		rc = sink ? run_live(&j, sink, err, errlen) : run_stored(&j, err, errlen);
 	}
-	ret->damaged = j.s->damaged;
-	memcpy(ret->damage, j.s->error, sizeof(ret->damage));
 	ret->stopped = stopped(&j);
 	pthread_mutex_destroy(&j.lock);
-	j.s->ops->close(j.s);
+	if (j.s) {
+		ret->damaged = j.s->damaged;
+		memcpy(ret->damage, j.s->error, sizeof(ret->damage));
+		j.s->ops->close(j.s);
+	}
 	free(j.refs);
-	rc2 = conclude(ret, rc ? (char[256]){ 0 } : err, rc ? 256 : errlen);
+	rc2 = conclude(o, ret, rc ? (char[256]){ 0 } : err, rc ? 256 : errlen);
 	return rc ? rc : rc2;
 }
 

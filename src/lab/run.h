@@ -8,18 +8,22 @@
 
 #include "lab/metrics.h"
 #include "lab/settings.h"
+#include "machine/host/host.h"
 #include "machine/model/model.h"
 #include "record/record.h"
 #include "trace/source.h"
 #include "workload/replay.h"
+#include "workload/workload.h"
 
-enum lab_source_kind { LAB_FILE, LAB_GENERATED, LAB_PROGRAM };
+enum lab_source_kind { LAB_FILE, LAB_GENERATED, LAB_PROGRAM, LAB_WORKLOAD };
 
 struct lab_source {
 	enum lab_source_kind kind;
 	const char *name; /* path, kind of generated trace, or the program's name */
 	uint64_t bytes, count; /* LAB_GENERATED */
 	char *const *argv; /* LAB_PROGRAM */
+	const struct workload *workload; /* LAB_WORKLOAD */
+	struct workload_options work; /* seed, progress and stop are those of lab_options */
 };
 
 struct lab_progress {
@@ -31,6 +35,7 @@ struct lab_progress {
 struct lab_options {
 	struct lab_source source;
 	const struct machine_desc *machine;
+	const struct host_options *host; /* workloads, NULL otherwise: on this computer; machine is from lab_host_desc */
 	const struct settings *settings;
 	uint64_t seed;
 	unsigned repeat; /* 0: once */
@@ -81,8 +86,13 @@ struct quire;
 void lab_collect(struct metrics *ms, struct machine *m, const struct quire *q, const struct replay_result *r);
 void lab_collect_replay(struct metrics *ms, const struct replay_result *r);
 void lab_collect_engine(struct metrics *ms, struct machine *m, const struct quire *q);
-/* Replay a source on a fresh machine and engine. Fills everything of *row but settings. */
+/* Replay a source on a fresh machine and engine, or run a workload (s is NULL). Fills everything of *row but settings. */
 int lab_run_row(const struct lab_options *o, struct trace_source *s, struct lab_row *row,
 		void (*progress)(void *arg, uint64_t refs), void *progress_arg);
+/* The workload of o->source on an engine booted on m: row's metrics, and in row->replay what a replay has in common. */
+int lab_run_workload(const struct lab_options *o, struct machine *m, struct quire *q, struct lab_row *row,
+		     void (*progress)(void *arg, uint64_t refs), void *progress_arg);
+/* This computer's name and title, as a machine that can't be modelled. */
+void lab_host_desc(struct machine_desc *ret);
 
 #endif

@@ -15,6 +15,7 @@
 struct notes {
 	void (*note)(void *arg, const char *line);
 	void *arg;
+	const char *machine; /* how it is called */
 };
 
 ATTR_PRINTF(2, 3) static void say(const struct notes *n, const char *fmt, ...)
@@ -36,11 +37,11 @@ static void note_short(const struct notes *n, const struct lab_options *o, const
 
 	for (size_t i = 0; i < r->nr_rows; i++)
 		longest = MAX(longest, r->rows[i].replay.elapsed_ns);
-	if (!longest || longest >= KHUGEPAGED_NS)
+	if (!longest || longest >= KHUGEPAGED_NS || o->host)
 		return;
 	unit_format(t, STYLE_NS, longest, 0);
 	repeat = MAX(o->repeat, 1U) * (KHUGEPAGED_NS / longest + 1);
-	if (repeat <= MOST_REPEATS)
+	if (repeat <= MOST_REPEATS && o->source.kind != LAB_WORKLOAD)
 		snprintf(way, sizeof(way), " --repeat %" PRIu64 " replays long enough.", repeat);
 	say(n,
 	    "The modelled time, %s, is shorter than the 10 s before khugepaged's first pass%s: what such periodic work "
@@ -65,9 +66,9 @@ static void note_row(const struct notes *n, const struct lab_result *r, size_t i
 		    p->refs);
 	if (p->out_of_memory)
 		say(n,
-		    "%s: the modelled machine ran out of memory; what came after that is not what the program would "
+		    "%s: the %s ran out of memory; what came after that is not what the program would "
 		    "have done.",
-		    label);
+		    label, n->machine);
 	if (p->refs_unmapped)
 		say(n, "%s: %" PRIu64 " references lay in no known area and were skipped.", label, p->refs_unmapped);
 	if (p->refs_failed && !p->out_of_memory)
@@ -82,7 +83,7 @@ static void note_row(const struct notes *n, const struct lab_result *r, size_t i
 void report_run_notes(const struct lab_options *o, const struct lab_result *r,
 		      void (*note)(void *arg, const char *line), void *arg)
 {
-	const struct notes n = { note, arg };
+	const struct notes n = { note, arg, o->host ? "machine" : "modelled machine" };
 
 	if (r->damaged)
 		say(&n, "The recording is damaged: %s. What comes before was replayed.", r->damage);

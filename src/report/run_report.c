@@ -17,12 +17,22 @@ struct column {
 };
 
 static const struct column columns[] = {
-	{ "time", "time_ns", STYLE_NS, true, NULL },
+	{ "KB/s", "throughput_KBps", STYLE_COUNT, true, NULL },
+	{ "ops/s", "operations_per_s", STYLE_COUNT, false, NULL },
+	{ "ratio", "rate_ratio", STYLE_RATIO, false, NULL },
+	{ "time", "time_ns", STYLE_NS, false, NULL },
 	{ "ratio", "time_ratio", STYLE_RATIO, false, NULL },
 	{ "CPU time", "cpu_time_ns", STYLE_NS, false, NULL },
 	{ "ratio", "cpu_time_ratio", STYLE_RATIO, false, NULL },
+	{ "user", "user_time_ns", STYLE_NS, false, NULL },
+	{ "system", "system_time_ns", STYLE_NS, false, NULL },
 	{ "in kernel", "kernel_ns", STYLE_NS, false, NULL },
 	{ "in faults", "fault_time_ns", STYLE_NS, false, NULL },
+	{ "IPC", "ipc", STYLE_RATIO, false, NULL },
+	{ "4K fault", "first_touch_fault_4k_ns", STYLE_NS, true, NULL },
+	{ "4K rest", "first_touch_rest_4k_ns", STYLE_NS, false, NULL },
+	{ "2M fault", "first_touch_fault_2m_ns", STYLE_NS, false, NULL },
+	{ "2M rest", "first_touch_rest_2m_ns", STYLE_NS, false, NULL },
 	{ "faults", "pgfault", STYLE_COUNT, true, NULL },
 	{ "4K new", "quire_fault_anon_4k", STYLE_COUNT, false, NULL },
 	{ "2M new", "quire_fault_anon_2m", STYLE_COUNT, false, NULL },
@@ -101,17 +111,42 @@ static void label_cell(struct table *t, const char *label, const char *mark)
 	table_cell(t, buf);
 }
 
+/* Columns that no row has a figure for are left out. Returns how many are in. */
+static size_t choose_columns(const struct lab_result *r, const struct column *shown[ARRAY_SIZE(columns)],
+			     bool breaks[ARRAY_SIZE(columns)])
+{
+	size_t n = 0;
+	bool starts = false;
+
+	for (size_t c = 0; c < ARRAY_SIZE(columns); c++) {
+		bool any = false;
+
+		starts |= columns[c].starts_block;
+		for (size_t i = 0; i < r->nr_rows && !any; i++)
+			any = metrics_find(&r->rows[i].metrics, columns[c].metric) != NULL;
+		if (!any)
+			continue;
+		breaks[n] = starts;
+		shown[n++] = &columns[c];
+		starts = false;
+	}
+	return n;
+}
+
 static void print_table(FILE *f, const struct lab_result *r, bool bold)
 {
+	const struct column *shown[ARRAY_SIZE(columns)];
+	bool breaks[ARRAY_SIZE(columns)];
+	size_t nr = choose_columns(r, shown, breaks);
 	struct table t;
 	char label[200];
 
-	table_init(&t, ARRAY_SIZE(columns) + 1);
+	table_init(&t, nr + 1);
 	label_heading(r, label, sizeof(label));
 	label_cell(&t, label, "");
-	for (size_t c = 0; c < ARRAY_SIZE(columns); c++) {
-		table_cell(&t, columns[c].label);
-		if (columns[c].starts_block)
+	for (size_t c = 0; c < nr; c++) {
+		table_cell(&t, shown[c]->label);
+		if (breaks[c])
 			table_break_before(&t, c + 1);
 	}
 	for (size_t i = 0; i < r->nr_rows; i++) {
@@ -119,12 +154,12 @@ static void print_table(FILE *f, const struct lab_result *r, bool bold)
 
 		report_row_label(row, label, sizeof(label));
 		label_cell(&t, label, row_mark(row));
-		for (size_t c = 0; c < ARRAY_SIZE(columns); c++) {
-			const struct metric *m = metrics_find(&row->metrics, columns[c].metric);
+		for (size_t c = 0; c < nr; c++) {
+			const struct metric *m = metrics_find(&row->metrics, shown[c]->metric);
 			char buf[UNIT_MAX] = "-";
 
-			if (m && (!columns[c].of || metrics_u64(&row->metrics, columns[c].of)))
-				unit_format(buf, columns[c].style, m->value, m->decimals);
+			if (m && (!shown[c]->of || metrics_u64(&row->metrics, shown[c]->of)))
+				unit_format(buf, shown[c]->style, m->value, m->decimals);
 			table_cell(&t, buf);
 		}
 	}
@@ -159,8 +194,8 @@ static void print_heading(FILE *f, const struct lab_options *o, const struct lab
 	unit_grouped(refs, r->source_refs ? r->source_refs : r->rows[0].replay.refs);
 	fprintf(f, "%s: %s references", o->source.name, refs);
 	if (r->rows[0].replay.streams)
-		fprintf(f, ", %" PRIu64 " thread%s in %" PRIu64 " process%s", r->rows[0].replay.streams,
-			r->rows[0].replay.streams == 1 ? "" : "s", r->rows[0].replay.processes,
+		fprintf(f, ", %" PRIu64 " %s%s in %" PRIu64 " process%s", r->rows[0].replay.streams,
+			o->source.kind == LAB_WORKLOAD ? "task" : "thread", r->rows[0].replay.streams == 1 ? "" : "s", r->rows[0].replay.processes,
 			r->rows[0].replay.processes == 1 ? "" : "es");
 	if (o->repeat > 1)
 		fprintf(f, ", %u times over", o->repeat);
@@ -168,7 +203,9 @@ static void print_heading(FILE *f, const struct lab_options *o, const struct lab
 	for (size_t i = 0; i < s->nr; i++)
 		if (!s->s[i].varied)
 			fprintf(f, "setting: %s=%s\n", s->s[i].knob->name, s->s[i].value);
-	fputs("All figures are modelled: what this machine would do, not what a computer was measured to do.\n\n", f);
+	fputs(o->host ? "All figures are measured: what happened on this computer, with whatever else it was doing.\n\n" :
+			"All figures are modelled: what this machine would do, not what a computer was measured to do.\n\n",
+	      f);
 }
 
 void report_run_text(FILE *f, const struct lab_options *o, const struct lab_result *r, bool bold)
@@ -177,7 +214,10 @@ void report_run_text(FILE *f, const struct lab_options *o, const struct lab_resu
 	print_table(f, r, bold);
 	fputc('\n', f);
 	if (r->nr_rows > 1)
-		print_note(f, "ratio: the first row's time over this row's; above 1 is faster.");
+		print_note(f, o->source.kind == LAB_WORKLOAD ?
+				      "ratio: of rates, this row's over the first one's; of times, the first one's over "
+				      "this row's: above 1 is faster." :
+				      "ratio: the first row's time over this row's; above 1 is faster.");
 	report_run_notes(o, r, print_note, f);
 }
 
@@ -205,7 +245,8 @@ static void add_note(void *arg, const char *line)
 json_t *report_run_json(const struct lab_options *o, const struct lab_result *r)
 {
 	static const char *const kinds[] = {
-		[LAB_FILE] = "file", [LAB_GENERATED] = "generated", [LAB_PROGRAM] = "program"
+		[LAB_FILE] = "file", [LAB_GENERATED] = "generated", [LAB_PROGRAM] = "program",
+		[LAB_WORKLOAD] = "workload",
 	};
 	json_t *root = report_json("run"), *rows = json_array(), *notes = json_array();
 
@@ -226,7 +267,7 @@ json_t *report_run_json(const struct lab_options *o, const struct lab_result *r)
 		json_decref(notes);
 	if (root &&
 	    (json_object_set_new(root, "machine",
-				 json_pack("{s:s, s:s, s:s}", "name", o->machine->name, "kind", "model", "title",
+				 json_pack("{s:s, s:s, s:s}", "name", o->machine->name, "kind", o->host ? "host" : "model", "title",
 					   o->machine->title)) ||
 	     json_object_set_new(root, "source",
 				 json_pack("{s:s, s:s, s:o}", "name", o->source.name, "kind", kinds[o->source.kind],

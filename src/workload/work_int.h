@@ -51,7 +51,7 @@ struct work {
 	int error;
 	uint64_t start_ns, fork_ns, go_ns, end_ns, done_ns; /* begin of all, of the forks, of the tasks' work; end of it, and of all */
 	uint64_t fault_go_ns;   /* in faults until the go */
-	uint64_t parent_checked, parent_wrong;
+	uint64_t parent_checked, parent_wrong, parent_cpu_ns;
 	uint64_t refs;
 	pthread_mutex_t lock;
 	char *err;
@@ -72,7 +72,7 @@ struct work_task {
 	uint64_t value, value_from_go, value_ns;
 	uint64_t sys_ns, free_ns;
 	uint64_t warm_ns, warm_ops; /* will-it-scale: when counting began; 0: not yet */
-	uint64_t checked, wrong;
+	uint64_t checked, wrong, cpu_ns;
 	struct workload_phase phase_4k, phase_2m;
 } __attribute__((aligned(64)));
 
