@@ -8,8 +8,11 @@
  *   O3 A call that takes memory away (munmap, mremap, ...) happens after the other threads of its process have passed those of their
  *      tickets that are known to be lower.
  *   O4 A reference to memory that is not there waits while another thread of its process may still make it.
- *   O5 When all live streams wait, the one with the lowest ticket goes on (it is the one that went on in the recording).
- * By O5 there is always progress, also for a damaged or invented recording.
+ *   O5 A call that waited for one of many things (poll and its kind) while other threads of its process were at work most likely
+ *      waited for them: it returns when they have passed their tickets below its return's. Only when none of them is at work
+ *      did it wait for the outside, and the recorded time is replayed (replay_sys.c).
+ *   O6 When all live streams wait, the one with the lowest ticket goes on (it is the one that went on in the recording).
+ * By O6 there is always progress, also for a damaged or invented recording.
  */
 #include "workload/replay_int.h"
 
@@ -145,8 +148,40 @@ static bool area_may_come(const struct replay_stream *me, uint64_t addr)
 	return false;
 }
 
+/* O5: has some other thread of the process tickets below `ticket` before it, for all that is known? */
+static bool process_may_be_behind(const struct replay_stream *me, uint64_t ticket)
+{
+	const struct replay_stream *s;
+
+	list_for_each_entry(s, &me->rp->streams, link)
+		if (s != me && s->started && !s->ended && s->proc == me->proc && (s->next ? s->next : s->passed) < ticket)
+			return true;
+	return false;
+}
+
+static bool worked_between(const struct replay_stream *s, uint64_t from, uint64_t until)
+{
+	for (unsigned i = 0; i < MIN(s->nr_work, (unsigned)WORK_STRETCHES); i++)
+		if (s->work[i].after < until && s->work[i].before > from)
+			return true;
+	return false;
+}
+
+bool order_others_at_work(const struct replay_stream *me, uint64_t from, uint64_t until)
+{
+	const struct replay_stream *s;
+
+	list_for_each_entry(s, &me->rp->streams, link)
+		if (s != me && s->started && (s->proc == me->proc || s->last_proc == me->proc->id) &&
+		    ((!s->ended && !s->waiting && !s->thinking) || worked_between(s, from, until)))
+			return true;
+	return false;
+}
+
 static bool satisfied(const struct replay_stream *s)
 {
+	if (s->wait_key.kind == ORDER_TICKET)
+		return !process_may_be_behind(s, s->wait_until);
 	if (s->wait_key.kind == ORDER_AREA)
 		return !area_may_come(s, s->wait_key.a);
 	if (s->wait_key.kind == ORDER_MM)
@@ -154,7 +189,7 @@ static bool satisfied(const struct replay_stream *s)
 	return slot(&s->rp->order, s->wait_key)->ticket > s->wait_from || !may_still_come(s->rp, s, s->wait_until);
 }
 
-/* O5. */
+/* O6. */
 static void release_lowest(struct cpu *c, struct replay *rp)
 {
 	struct replay_stream *s, *low = NULL;
@@ -192,7 +227,7 @@ static struct cpu *wait_for(struct cpu *c, struct replay_stream *s)
 		s->waiting = true;
 		rp->order_waiting++;
 		list_add_tail(&s->wait_link, &rp->order.waiters);
-		order_progress(c, rp); /* we may be the last one that ran: O5, and it may be us */
+		order_progress(c, rp); /* we may be the last one that ran: O6, and it may be us */
 		while (s->waiting && !rp->m->stop)
 			c = machine_wait(c, UINT64_MAX);
 		if (s->waiting) { /* the run is being stopped */

@@ -112,6 +112,9 @@ static void scan_ticket(struct replay_stream *s)
 
 static void passed(struct cpu *c, struct replay_stream *s, uint64_t ticket)
 {
+	if (s->refs_since >= WORK_STRETCH_REFS)
+		s->work[s->nr_work++ % WORK_STRETCHES] = (struct work_stretch){ s->passed, ticket };
+	s->refs_since = 0;
 	s->passed = MAX(s->passed, ticket);
 	if (s->rp->live > 1) {
 		scan_ticket(s);
@@ -150,8 +153,10 @@ struct cpu *replay_think(struct cpu *c, struct replay_stream *s, uint64_t ns)
 
 	rp->res->think_ns += ns;
 	rp->sleeping++;
+	s->thinking = true;
 	order_progress(c, rp);
 	c = machine_wait(c, ns);
+	s->thinking = false;
 	rp->sleeping--;
 	return c;
 }
@@ -261,6 +266,7 @@ static struct cpu *run_refs(struct cpu *c, struct replay_stream *s)
 					    model_replay(c, s->block.words + s->pos, s->block.nr - s->pos, &s->win, &e);
 		count_refs(rp, s->block.words + s->pos, n);
 		s->pos += n;
+		s->refs_since += n;
 		if (c->need_resched) {
 			c = machine_resched(c);
 			if (should_stop(rp))
@@ -472,8 +478,10 @@ static void end_stream(struct cpu *c, struct replay_stream *s)
 	s->have_block = false;
 	vfork_done(c, s, s->passed);
 	machine_enter(c, ENTRY_SYSCALL);
-	if (s->proc)
+	if (s->proc) {
+		s->last_proc = s->proc->id;
 		process_put(c, rp, s->proc);
+	}
 	s->proc = NULL;
 	machine_leave(c, ENTRY_SYSCALL);
 	s->ended = true;

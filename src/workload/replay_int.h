@@ -52,7 +52,7 @@ struct process {
 struct replay_stream;
 
 /* ---- order.c ---- */
-enum order_kind { ORDER_FUTEX, ORDER_PIPE, ORDER_EXIT, ORDER_MM, ORDER_AREA, ORDER_VFORK };
+enum order_kind { ORDER_FUTEX, ORDER_PIPE, ORDER_EXIT, ORDER_MM, ORDER_AREA, ORDER_TICKET, ORDER_VFORK };
 
 struct order_key {
 	enum order_kind kind;
@@ -79,6 +79,14 @@ struct pending_call {
 	unsigned file_kind;
 };
 
+/* A stretch of work without system calls, long enough that others may have waited for it: after one ticket, before another. */
+struct work_stretch {
+	uint64_t after, before;
+};
+
+#define WORK_STRETCHES 16
+#define WORK_STRETCH_REFS 20000U
+
 struct replay_stream {
 	struct list_head link;
 	struct replay *rp;
@@ -92,6 +100,10 @@ struct replay_stream {
 	struct replay_stream *vfork_parent; /* waits until we exec or exit */
 	uint64_t passed;   /* highest ticket passed */
 	uint64_t next;     /* next ticket in the block at hand, 0: none in the rest of it */
+	struct work_stretch work[WORK_STRETCHES]; /* the latest, in a ring */
+	unsigned nr_work;
+	uint64_t last_proc;  /* id of the process that it belonged to, when it has ended */
+	uint64_t refs_since; /* references since `passed` */
 	/* words at hand */
 	struct trace_block block;
 	size_t pos;
@@ -102,7 +114,7 @@ struct replay_stream {
 	uint64_t cpu_before_ps;
 	/* waiting, order.c */
 	struct list_head wait_link;
-	bool waiting, released;
+	bool waiting, released, thinking;
 	struct order_key wait_key;
 	uint64_t wait_from, wait_until; /* tickets */
 };
@@ -149,6 +161,11 @@ struct cpu *order_wait(struct cpu *c, struct replay_stream *s, struct order_key 
 struct cpu *order_wait_process(struct cpu *c, struct replay_stream *s, uint64_t ticket);
 /* Wait until the recorded address has a place here, or no other thread of s's process can give it one before s's next ticket. */
 struct cpu *order_wait_area(struct cpu *c, struct replay_stream *s, uint64_t addr);
+/*
+ * Was another thread of s's process at work, as opposed to waiting, when s waited between the two tickets: now, or, when it is ahead
+ * of s here, in the recording?
+ */
+bool order_others_at_work(const struct replay_stream *s, uint64_t from, uint64_t until);
 /* s has passed a ticket, loaded a block or ended: waiters may be able to go on. */
 void order_progress(struct cpu *c, struct replay *rp);
 

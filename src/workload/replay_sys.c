@@ -309,20 +309,19 @@ static struct cpu *sys_clone(struct cpu *c, struct replay_stream *s, int64_t rec
 
 /* ---- waiting ---- */
 
-static bool is_sleep(unsigned nr)
+/* Calls that wait for one of many things. */
+static bool is_poll(unsigned nr)
 {
 	switch (nr) {
 	case NR_poll:
 	case NR_select:
 	case NR_pause:
-	case NR_nanosleep:
 	case NR_accept:
 	case NR_accept4:
 	case NR_recvfrom:
 	case NR_recvmsg:
 	case NR_rt_sigtimedwait:
 	case NR_rt_sigsuspend:
-	case NR_clock_nanosleep:
 	case NR_epoll_wait:
 	case NR_epoll_pwait:
 	case NR_pselect6:
@@ -338,6 +337,14 @@ static bool is_read(unsigned nr)
 	return nr == NR_read || nr == NR_readv;
 }
 
+/* It waited, and what for is not in the recording: for the process's own threads if any was at work (O5), else for the outside. */
+static struct cpu *wait_for_something(struct cpu *c, struct replay_stream *s, uint64_t ticket, uint64_t waited)
+{
+	if (order_others_at_work(s, s->call.ticket, ticket))
+		return order_wait(c, s, (struct order_key){ ORDER_TICKET, s->proc->id, 0 }, 0, ticket);
+	return replay_think(c, s, waited);
+}
+
 static struct cpu *sys_wait(struct cpu *c, struct replay_stream *s, uint64_t ticket, int64_t rec, uint64_t time_ns)
 {
 	const struct pending_call *k = &s->call;
@@ -348,15 +355,17 @@ static struct cpu *sys_wait(struct cpu *c, struct replay_stream *s, uint64_t tic
 		if ((op == 0 || op == 9) && rec == 0) /* FUTEX_WAIT, FUTEX_WAIT_BITSET */
 			c = order_wait(c, s, (struct order_key){ ORDER_FUTEX, s->proc->id, k->a[0] }, k->ticket, ticket);
 		else if ((op == 0 || op == 9) && rec == -ETIMEDOUT)
-			c = replay_think(c, s, waited);
+			c = wait_for_something(c, s, ticket, waited);
 	} else if ((k->nr == NR_wait4 || k->nr == NR_waitid) && rec > 0) {
 		c = order_wait(c, s, (struct order_key){ ORDER_EXIT, (uint64_t)rec, 0 }, 0, ticket);
 	} else if (waited < WAIT_THRESHOLD_NS) {
 		return c;
 	} else if (is_read(k->nr) && k->has_file && k->file_kind == FILE_PIPE) {
 		c = order_wait(c, s, (struct order_key){ ORDER_PIPE, k->file_dev, k->file_ino }, k->ticket, ticket);
-	} else if (is_sleep(k->nr) || (is_read(k->nr) && k->has_file && k->file_kind != FILE_REGULAR)) {
+	} else if (k->nr == NR_nanosleep || k->nr == NR_clock_nanosleep) {
 		c = replay_think(c, s, waited);
+	} else if (is_poll(k->nr) || (is_read(k->nr) && k->has_file && k->file_kind != FILE_REGULAR)) {
+		c = wait_for_something(c, s, ticket, waited);
 	}
 	return c;
 }

@@ -124,6 +124,77 @@ static void refused_brk_is_the_break(void **state)
 	assert_int_equal(o.free_after, o.free_before);
 }
 
+/* One map stands for the refused break. The next is a map of its own: where Linux puts it, 2 MiB of it are one huge page. */
+static void only_the_first_map_is_the_break(void **state)
+{
+	struct hand *h = hand_new();
+	uint64_t brk = EXE + 0x7000;
+
+	(void)state;
+	call_enter(h, 0, 12, 0, 0, 0, 0, 0, 0);
+	call_return(h, 0, 12, (int64_t)brk, 100);
+	call_enter(h, 0, 12, brk + 0x100000, 0, 0, 0, 0, 0);
+	call_return(h, 0, 12, (int64_t)brk, 100); /* refused */
+	rec_mmap(h, 0, ANON, 0x100000);
+	rec_touch(h, 0, ANON, 0x100000, true);
+	rec_mmap(h, 0, ANON + (4 << 20), 2 << 20);
+	rec_touch(h, 0, ANON + (4 << 20), PAGE_SIZE, true);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 1);
+
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 256);
+	assert_int_equal(o.counter[VM_quire_fault_anon_2m], 1);
+}
+
+/* A forked child goes on with its parent's break, each with its own from then on. */
+static void fork_inherits_the_break(void **state)
+{
+	struct hand *h = hand_new();
+	uint64_t brk = EXE + 0x7000, t;
+
+	(void)state;
+	call_enter(h, 0, 12, brk + 16 * PAGE_SIZE, 0, 0, 0, 0, 0);
+	call_return(h, 0, 12, (int64_t)(brk + 16 * PAGE_SIZE), 100);
+	rec_touch(h, 0, brk, 16 * PAGE_SIZE, true);
+	t = call_enter(h, 0, 56, 0x1200011, 0, 0, 0, 0, 0);
+	rec_thread(h, 1, 101, 101, 0, t, 0x1200011, THREAD_FORK);
+	call_return(h, 0, 56, 101, 1000);
+	call_enter(h, 1, 12, brk + 48 * PAGE_SIZE, 0, 0, 0, 0, 0);
+	call_return(h, 1, 12, (int64_t)(brk + 48 * PAGE_SIZE), 100);
+	rec_touch(h, 1, brk + 16 * PAGE_SIZE, 32 * PAGE_SIZE, true);
+	call_enter(h, 1, 12, brk, 0, 0, 0, 0, 0);
+	call_return(h, 1, 12, (int64_t)brk, 100);
+	rec_exit(h, 1, EXIT_PROCESS);
+	call_enter(h, 0, 12, brk + 20 * PAGE_SIZE, 0, 0, 0, 0, 0);
+	call_return(h, 0, 12, (int64_t)(brk + 20 * PAGE_SIZE), 100);
+	rec_touch(h, 0, brk, 20 * PAGE_SIZE, true);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 2);
+
+	assert_int_equal(o.r.refs_failed, 0);
+	assert_int_equal(o.r.refs, 16 + 32 + 20);
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 16 + 32 + 4);
+	assert_int_equal(o.free_after, o.free_before);
+}
+
+/* A hole in the middle of a map: both sides stay where they are. */
+static void a_hole_leaves_both_sides(void **state)
+{
+	struct hand *h = hand_new();
+
+	(void)state;
+	rec_mmap(h, 0, ANON, 48 * PAGE_SIZE);
+	rec_touch(h, 0, ANON, 48 * PAGE_SIZE, true);
+	rec_munmap(h, 0, ANON + 16 * PAGE_SIZE, 16 * PAGE_SIZE);
+	rec_touch(h, 0, ANON, 16 * PAGE_SIZE, true);
+	rec_touch(h, 0, ANON + 32 * PAGE_SIZE, 16 * PAGE_SIZE, true);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 1); /* which fails on a reference that found no area */
+
+	assert_int_equal(o.r.refs, 48 + 32);
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 48);
+}
+
 static struct hand *two_threads(void)
 {
 	struct hand *h = hand_new();
@@ -181,6 +252,32 @@ static void futex_orders(void **state)
 	assert_int_equal(o.r.order_released, 0);
 	assert_int_equal(o.r.think_ns, 0);
 	assert_true(o.r.elapsed_ns > 500 * 4000 / 4); /* the waiter's end lies behind the waker's work */
+}
+
+/*
+ * The kernel clears a dying thread's word and wakes who waits on it. So the first thread's work goes on beside the third's, which is
+ * as long; without the wake it would begin when nobody could wake it any more, behind the third's.
+ */
+static void a_threads_end_wakes_its_joiner(void **state)
+{
+	struct hand *h = two_threads();
+	uint64_t t = call_enter(h, 0, 56, 0x3d0f00, 0, 0, ANON + 0x980, 0, 0);
+
+	(void)state;
+	rec_thread(h, 2, 100, 102, 0, t, 0x3d0f00, THREAD_CLONE);
+	call_return(h, 0, 56, 102, 1000);
+	call_enter(h, 0, 202, ANON + 0x900, 0, 101, 0, 0, 0);
+	rec_exit(h, 1, EXIT_THREAD);
+	call_return(h, 0, 202, 0, 100000);
+	for (int i = 0; i < 1000; i++) {
+		put(h, 0, word_ref(STACK_TOP - 64, 3, 1, 4000));
+		put(h, 2, word_ref(STACK_TOP - 4096, 3, 1, 4000));
+	}
+	rec_exit(h, 2, EXIT_THREAD);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 3);
+
+	assert_true(o.r.elapsed_ns < o.r.cpu_ns * 3 / 4);
 }
 
 /* A slow thread's stores were before the call that takes the right to store away: they come before it here too. */
@@ -253,6 +350,34 @@ static void wait_without_waker_ends(void **state)
 	struct outcome o = run_and_close(h, 2);
 
 	assert_int_equal(o.r.streams, 2);
+}
+
+/*
+ * A thread that looks up every 300 ms while another works, because the recording is slow: that time is the emulator's, and the
+ * wait is for the worker. Also for those looks that come after the worker is done here.
+ */
+static void waiting_for_a_worker_is_not_think_time(void **state)
+{
+	struct hand *h = two_threads();
+	uint64_t word = EXE + 0x5000;
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		call_enter(h, 0, 202, word, 0x89, 0, 0, 0, 0);
+		call_return(h, 0, 202, -110, 300000000);
+	}
+	call_enter(h, 0, 202, word, 0x80, 0, 0, 0, 0);
+	for (int i = 0; i < 30000; i++)
+		put(h, 1, word_ref(STACK_TOP - 64, 3, 1, 4));
+	call_enter(h, 1, 202, word, 0x81, 1, 0, 0, 0);
+	call_return(h, 1, 202, 1, 100);
+	call_return(h, 0, 202, 0, 1000);
+	rec_exit(h, 1, EXIT_THREAD);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 2);
+
+	assert_int_equal(o.r.think_ns, 0);
+	assert_true(o.r.elapsed_ns < 300000000);
 }
 
 static void outside_wait_is_think_time(void **state)
@@ -391,11 +516,16 @@ int main(void)
 		cmocka_unit_test(fork_copies_on_write),
 		cmocka_unit_test(vfork_borrows),
 		cmocka_unit_test(refused_brk_is_the_break),
+		cmocka_unit_test(only_the_first_map_is_the_break),
+		cmocka_unit_test(fork_inherits_the_break),
+		cmocka_unit_test(a_hole_leaves_both_sides),
 		cmocka_unit_test(other_threads_map_is_waited_for),
 		cmocka_unit_test(futex_orders),
+		cmocka_unit_test(a_threads_end_wakes_its_joiner),
 		cmocka_unit_test(mprotect_waits_for_earlier_stores),
 		cmocka_unit_test(peak_is_before_what_goes),
 		cmocka_unit_test(wait_without_waker_ends),
+		cmocka_unit_test(waiting_for_a_worker_is_not_think_time),
 		cmocka_unit_test(outside_wait_is_think_time),
 		cmocka_unit_test(read_into_fresh_memory_faults),
 		cmocka_unit_test(same_bytes_every_time),
