@@ -48,6 +48,16 @@ static void leave_mm(struct work *w, struct cpu *c, struct mm **slot)
 
 /* ---- tasks ---- */
 
+/* On the host a task's time goes on while it waits: its thread's CPU time is what counts. */
+static uint64_t thread_cpu_ns(const struct work *w)
+{
+	struct timespec t = { 0 };
+
+	if (!w->model)
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
 static void task_main(struct cpu *c, struct task *t)
 {
 	struct work_task *k = t->arg;
@@ -71,16 +81,6 @@ static void task_main(struct cpu *c, struct task *t)
 	k->cpu_ns = thread_cpu_ns(w);
 	if (!__atomic_sub_fetch(&w->left, 1, __ATOMIC_ACQ_REL))
 		c->m->ops->wake(c, &w->parent);
-}
-
-/* On the host a task's time goes on while it waits: its thread's CPU time is what counts. */
-static uint64_t thread_cpu_ns(const struct work *w)
-{
-	struct timespec t = { 0 };
-
-	if (!w->model)
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
 /* The address space of task i: a fork of the parent's, or the common one. 0 or -ENOMEM. */
