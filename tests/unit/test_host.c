@@ -380,7 +380,7 @@ static void endings(void **state)
 	(void)state;
 	world_open(&w, &small, NULL);
 	assert_int_equal(w.m->ops->task_start(w.c, &(struct task){ 0 }), -EINVAL);
-	assert_int_equal(w.m->ops->task_start(w.c, &(struct task){ .fn = block_job, .affinity = &(struct cpumask){ 0 } }), -EINVAL);
+	assert_int_equal(w.m->ops->task_start(w.c, &(struct task){ .fn = block_job, .affinity = &(struct cpumask){ .bits = { 0 } } }), -EINVAL);
 	assert_int_equal(machine_run(w.m, err, sizeof(err)), 0);
 	assert_int_equal(machine_task_start(w.m, &sleep), 0);
 	assert_int_equal(machine_run(w.m, err, sizeof(err)), 0);
