@@ -408,7 +408,7 @@ static uint64_t access_by(struct fixture *f, unsigned cpu, uint64_t line, uint64
 	return cache_access(cc, line, t, 0, op, &flags);
 }
 
-static void check_coherence(enum inclusion incl, enum replacement repl)
+static void check_coherence(enum inclusion incl, enum replacement repl, unsigned cores)
 {
 	struct machine_desc d = fix_desc();
 	struct fixture f;
@@ -416,7 +416,7 @@ static void check_coherence(enum inclusion incl, enum replacement repl)
 	char err[200];
 
 	fix_two_sockets(&d);
-	d.cores_per_socket = 3;
+	d.cores_per_socket = cores;
 	d.llc.inclusion = incl;
 	d.llc.replacement = repl;
 	d.prefetch.enabled = true;
@@ -451,7 +451,15 @@ static void test_coherence(void **state)
 	(void)state;
 	for (enum inclusion i = INCL_INCLUSIVE; i <= INCL_EXCLUSIVE; i++)
 		for (enum replacement p = REPL_LRU; p <= REPL_BRRIP; p++)
-			check_coherence(i, p);
+			check_coherence(i, p, 3);
+}
+
+/* The most that a directory's set of cores holds: sharers on both sides of a machine word. */
+static void test_coherence_of_many_cores(void **state)
+{
+	(void)state;
+	for (enum inclusion i = INCL_INCLUSIVE; i <= INCL_EXCLUSIVE; i++)
+		check_coherence(i, REPL_LRU, CORE_SET_MAX);
 }
 
 /* Each line stored once, then everything pushed out: each was written to memory exactly once. */
@@ -524,6 +532,7 @@ int main(void)
 		cmocka_unit_test(test_index_inverse),
 		cmocka_unit_test(test_hierarchy),
 		cmocka_unit_test(test_coherence),
+		cmocka_unit_test(test_coherence_of_many_cores),
 		cmocka_unit_test(test_no_modified_line_is_lost),
 		cmocka_unit_test(test_prices_by_distance),
 	};

@@ -622,7 +622,7 @@ static void test_refusals(void **state)
 	d.dtlb.ways_4k = 5;
 	check_refused(d, "tlb");
 	d = fix_desc();
-	d.cores_per_socket = 65;
+	d.cores_per_socket = CORE_SET_MAX + 1;
 	check_refused(d, "cores");
 	d = fix_desc();
 	d.nodes[0].write_bw_MBps = 0;

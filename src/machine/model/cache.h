@@ -42,6 +42,18 @@ struct core_phys;
 #define RRPV_MAX 0xc0U
 #define RRPV_INVALID 0xe0U
 
+/* Cores of one socket, for directories. */
+typedef unsigned __int128 core_set;
+#define CORE_SET_MAX 128U
+#define CORE_BIT(n) ((core_set)1 << (n))
+
+static inline unsigned core_set_first(core_set s)
+{
+	uint64_t low = (uint64_t)s;
+
+	return (unsigned)(low ? __builtin_ctzll(low) : 64 + __builtin_ctzll((uint64_t)(s >> 64)));
+}
+
 #define TAG_NONE 0xffffffffU
 #define SHARERS_MANY 0xffU /* in the sharers byte: look at the mask; else 0: none, 1 + n: core n of the socket */
 
@@ -71,7 +83,7 @@ struct cache_arr {
 	uint32_t plru_leaves;
 	uint16_t plru_left;      /* bits that are read as 0: what is to the right does not exist */
 	uint64_t random;         /* state for REPL_RANDOM and REPL_BRRIP */
-	uint64_t *mask;          /* directories: sharers when there are several */
+	core_set *mask;          /* directories: sharers when there are several */
 	uint64_t *ready_ps;      /* L2: when a line in flight arrives */
 };
 

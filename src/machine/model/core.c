@@ -254,8 +254,8 @@ static int check(const struct machine_desc *d, char *err, size_t errlen)
 		return refuse(err, errlen, d, "walkers: 1 to 8", -EINVAL);
 	if (!d->window_insns || !d->freq_khz || !d->ipc_milli)
 		return refuse(err, errlen, d, "window_insns, frequency and ipc must not be 0", -EINVAL);
-	if (d->cores_per_socket > 64)
-		return refuse(err, errlen, d, "at most 64 cores a socket", -EINVAL);
+	if (d->cores_per_socket > CORE_SET_MAX)
+		return refuse(err, errlen, d, "at most 128 cores a socket", -EINVAL);
 	if (d->threads_per_core > CORE_THREADS_MAX)
 		return refuse(err, errlen, d, "at most 8 threads a core", -EINVAL);
 	return 0;

@@ -48,27 +48,27 @@ static ATTR_ALWAYS_INLINE void entry_set_flags(const struct entry *e, uint8_t fl
 	*f = (uint8_t)((*f & REPL_BITS) | (flags & ~REPL_BITS));
 }
 
-static ATTR_ALWAYS_INLINE uint64_t sharers_at(const struct cache_arr *a, const unsigned char *set, uint64_t index,
+static ATTR_ALWAYS_INLINE core_set sharers_at(const struct cache_arr *a, const unsigned char *set, uint64_t index,
 					      unsigned way)
 {
 	uint8_t s = set[a->off_sharers + way];
 
 	if (likely(s != SHARERS_MANY))
-		return s ? 1ULL << (s - 1) : 0;
+		return s ? CORE_BIT(s - 1) : 0;
 	return a->mask[index * a->ways + way];
 }
 
-static ATTR_ALWAYS_INLINE uint64_t entry_sharers(const struct entry *e)
+static ATTR_ALWAYS_INLINE core_set entry_sharers(const struct entry *e)
 {
 	return e->way < 0 ? 0 : sharers_at(e->a, e->pos.set, e->pos.index, (unsigned)e->way);
 }
 
-static ATTR_ALWAYS_INLINE void entry_set_sharers(const struct entry *e, uint64_t mask)
+static ATTR_ALWAYS_INLINE void entry_set_sharers(const struct entry *e, core_set mask)
 {
 	uint8_t *s = &e->pos.set[e->a->off_sharers + (unsigned)e->way];
 
 	if (likely(!(mask & (mask - 1)))) {
-		*s = mask ? (uint8_t)(1 + __builtin_ctzll(mask)) : 0;
+		*s = mask ? (uint8_t)(1 + core_set_first(mask)) : 0;
 		return;
 	}
 	*s = SHARERS_MANY;
@@ -100,12 +100,12 @@ static uint64_t read_memory(struct model *md, struct core_cpu *cc, unsigned sock
 }
 
 /* Take the line from every core in `mask`; PROBE_* of all. */
-static unsigned drop_sharers(struct model *md, unsigned socket, uint64_t mask, uint64_t line, uint64_t *count)
+static unsigned drop_sharers(struct model *md, unsigned socket, core_set mask, uint64_t line, uint64_t *count)
 {
 	unsigned r = 0;
 
 	for (; mask; mask &= mask - 1) {
-		unsigned p = cache_probe_drop(core_at(&md->core, socket, (unsigned)__builtin_ctzll(mask)), line);
+		unsigned p = cache_probe_drop(core_at(&md->core, socket, core_set_first(mask)), line);
 
 		if (p)
 			(*count)++;
@@ -126,7 +126,7 @@ static void evict(struct model *md, struct core_cpu *cc, unsigned socket, bool f
 	bool dirty = flags & DIR_DIRTY;
 
 	if (md->core.inclusive || filter) {
-		uint64_t mask = sharers_at(a, e->pos.set, e->pos.index, way);
+		core_set mask = sharers_at(a, e->pos.set, e->pos.index, way);
 
 		if (mask && (drop_sharers(md, socket, mask, line, &cc->stats.back_invalidations) & PROBE_DIRTY))
 			dirty = true;
@@ -171,7 +171,7 @@ static bool ask_socket(struct model *md, struct core_cpu *cc, unsigned from, uns
 	struct core_shared *sh = &md->core;
 	struct core_socket *so = &sh->socket[o];
 	struct entry l = entry_find(&so->llc, line), d = l;
-	uint64_t mask;
+	core_set mask;
 	unsigned p = 0;
 	bool dirty, owned;
 
@@ -192,7 +192,7 @@ static bool ask_socket(struct model *md, struct core_cpu *cc, unsigned from, uns
 			cache_drop_way(l.a, l.pos.set, (unsigned)l.way);
 	} else {
 		if (owned)
-			p = cache_probe_share(core_at(sh, o, (unsigned)__builtin_ctzll(mask)), line);
+			p = cache_probe_share(core_at(sh, o, core_set_first(mask)), line);
 		if (d.way >= 0)
 			*entry_flags(&d) &= (uint8_t)~(DIR_OWNED | DIR_GLOBAL);
 		if (l.way >= 0)
@@ -248,7 +248,7 @@ static ATTR_ALWAYS_INLINE uint64_t miss(struct model *md, struct core_cpu *cc, s
 	if (!out.data && op != MEM_STORE_FULL)
 		out.ready = read_memory(md, cc, core->socket, line, t, out.ready);
 	make_room(md, cc, core->socket, !sh->inclusive, dir, t);
-	entry_set_sharers(dir, 1ULL << core->index);
+	entry_set_sharers(dir, CORE_BIT(core->index));
 	if (!out.shared)
 		entry_set_flags(dir, DIR_OWNED | DIR_GLOBAL);
 	*ret_state = (uint8_t)(out.shared ? 0 : LINE_W);
@@ -260,7 +260,7 @@ static uint64_t take(struct model *md, struct core_cpu *cc, struct core_phys *co
 		     struct entry *dir, struct entry *l, uint8_t *ret_state)
 {
 	struct core_shared *sh = &md->core;
-	uint64_t self = 1ULL << core->index, others = entry_sharers(dir) & ~self;
+	core_set self = CORE_BIT(core->index), others = entry_sharers(dir) & ~self;
 	struct outcome out = { .ready = t, .data = l->way >= 0 };
 	uint8_t flags = dir->way >= 0 ? *entry_flags(dir) : *entry_flags(l);
 	unsigned p;
@@ -299,11 +299,11 @@ static uint64_t take(struct model *md, struct core_cpu *cc, struct core_phys *co
 }
 
 /* Another core of the socket owns the line and a load wants it: it becomes shared. Returns PROBE_*. */
-static unsigned share_owner(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, uint64_t owner,
+static unsigned share_owner(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line, core_set owner,
 			    struct entry *dir, struct entry *l, uint64_t t)
 {
 	struct core_shared *sh = &md->core;
-	unsigned p = cache_probe_share(core_at(sh, core->socket, (unsigned)__builtin_ctzll(owner)), line);
+	unsigned p = cache_probe_share(core_at(sh, core->socket, core_set_first(owner)), line);
 
 	if (p)
 		cc->stats.c2c_transfers++;
@@ -321,7 +321,8 @@ static uint64_t share(struct model *md, struct core_cpu *cc, struct core_phys *c
 		      struct entry *dir, struct entry *l, uint8_t *ret_state)
 {
 	struct core_shared *sh = &md->core;
-	uint64_t self = 1ULL << core->index, others = entry_sharers(dir) & ~self, ready = t;
+	core_set self = CORE_BIT(core->index), others = entry_sharers(dir) & ~self;
+	uint64_t ready = t;
 	uint8_t flags = dir->way >= 0 ? *entry_flags(dir) : *entry_flags(l), state = 0;
 	bool data = l->way >= 0;
 
@@ -336,8 +337,8 @@ static uint64_t share(struct model *md, struct core_cpu *cc, struct core_phys *c
 			if (!p)
 				others = 0;
 		} else if (!data) {
-			for (uint64_t m = others; m && !data; m &= m - 1)
-				data = cache_core_has(core_at(sh, core->socket, (unsigned)__builtin_ctzll(m)), line);
+			for (core_set m = others; m && !data; m &= m - 1)
+				data = cache_core_has(core_at(sh, core->socket, core_set_first(m)), line);
 			if (data)
 				ready += md->desc.c2c_latency_ps;
 			else
@@ -447,7 +448,7 @@ void llc_put(struct core_cpu *cc, uint64_t line, uint64_t t, bool dirty)
 	struct core_socket *so = &sh->socket[core->socket];
 	struct entry l = entry_find(&so->llc, line), dir;
 	uint8_t global = 0;
-	uint64_t mask;
+	core_set mask;
 
 	if (sh->inclusive) {
 		ASSERT_DEBUG(l.way >= 0);
@@ -461,7 +462,7 @@ void llc_put(struct core_cpu *cc, uint64_t line, uint64_t t, bool dirty)
 		global = *entry_flags(&dir) & DIR_GLOBAL;
 		mask = entry_sharers(&dir);
 		if (!cache_l1_has(core, line))
-			mask &= ~(1ULL << core->index);
+			mask &= ~CORE_BIT(core->index);
 		entry_set_sharers(&dir, mask);
 		if (!mask)
 			cache_drop_way(dir.a, dir.pos.set, (unsigned)dir.way);
@@ -478,14 +479,14 @@ static void validate_line(struct model *md, struct core_phys *core, uint64_t lin
 	struct core_shared *sh = &md->core;
 	struct core_socket *so = &sh->socket[core->socket];
 	struct entry dir = entry_find(sh->inclusive ? &so->llc : &so->filter, line);
-	uint64_t mask;
+	core_set mask;
 
 	ASSERT(dir.way >= 0); /* C4 */
 	mask = entry_sharers(&dir);
-	ASSERT(mask & 1ULL << core->index); /* C2 */
+	ASSERT(mask & CORE_BIT(core->index)); /* C2 */
 	ASSERT(!(flags & LINE_D) || (flags & LINE_W));
 	if (flags & LINE_W) { /* C1 */
-		ASSERT(mask == 1ULL << core->index);
+		ASSERT(mask == CORE_BIT(core->index));
 		ASSERT((*entry_flags(&dir) & (DIR_OWNED | DIR_GLOBAL)) == (DIR_OWNED | DIR_GLOBAL));
 		for (unsigned i = 0; i < sh->nr_cores; i++)
 			ASSERT(&sh->phys[i] == core || !cache_core_has(&sh->phys[i], line));
