@@ -189,6 +189,29 @@ static void sources_that_cannot_be_opened(void **state)
 	done(&st, &r, &d);
 }
 
+/* A row that cannot run is an error of the whole, and says which row. */
+static void a_failed_row_is_told(void **state)
+{
+	(void)state;
+	struct machine_desc d;
+	struct settings st;
+	struct lab_result r;
+	char err[400] = "";
+
+	assert_int_equal(machine_desc_find("laptop", &d, err, sizeof(err)), 0);
+	assert_int_equal(settings_expand(NULL, 0, NULL, 0, &st, err, sizeof(err)), 0);
+	d.mshrs = 1000;
+	const struct lab_options o = { .source = { .kind = LAB_GENERATED, .name = "stream", .bytes = 1 << 20, .count = 10 },
+				       .machine = &d,
+				       .settings = &st };
+
+	assert_true(lab_run(&o, &r, err, sizeof(err)) < 0);
+	assert_int_equal(strncmp(err, "row 1: ", 7), 0);
+	assert_non_null(strstr(err, "mshrs"));
+	assert_false(r.rows[0].finished);
+	done(&st, &r, &d);
+}
+
 static void medians(void **state)
 {
 	(void)state;
@@ -221,6 +244,7 @@ int main(void)
 		cmocka_unit_test(repeat_replays_again),
 		cmocka_unit_test(stopped_before),
 		cmocka_unit_test(sources_that_cannot_be_opened),
+		cmocka_unit_test(a_failed_row_is_told),
 		cmocka_unit_test(medians),
 		cmocka_unit_test(load_does_what_it_says),
 	};

@@ -140,6 +140,75 @@ static void test_wait_does_not_depend_on_who_is_ahead(void **state)
 	}
 }
 
+/* ---- several senders ---- */
+
+struct volley {
+	struct task many, single, idle[5], victim;
+	uint64_t took_ps;
+};
+
+/* Sends to the victim last, after five that are idle. */
+static void many_fn(struct cpu *c, struct task *t)
+{
+	struct volley *v = t->arg;
+	struct cpumask targets = { { 0xff } };
+	unsigned remote;
+
+	busy(c, 30 * US);
+	assert_int_equal(v->victim.cpu->id, 7);
+	cpumask_clear(&targets, c->id);
+	cpumask_clear(&targets, v->single.cpu->id);
+	c->m->ops->flush_remote(c, &targets, &one_page, &remote);
+	assert_int_equal(remote, 6);
+}
+
+/* Sends later, but to the victim at once. */
+static void single_fn(struct cpu *c, struct task *t)
+{
+	struct volley *v = t->arg;
+	struct cpumask target = { { 0 } };
+	unsigned remote;
+	uint64_t sent;
+
+	busy(c, 30 * US + 150000);
+	cpumask_set(&target, v->victim.cpu->id);
+	sent = c->now_ps;
+	c->m->ops->flush_remote(c, &target, &one_page, &remote);
+	v->took_ps = c->now_ps - sent;
+}
+
+static void idle_fn(struct cpu *c, struct task *t)
+{
+	(void)c;
+	(void)t;
+}
+
+static void victim_fn(struct cpu *c, struct task *t)
+{
+	(void)t;
+	(void)compute(c, 60 * US);
+}
+
+/* Interrupts are handled in the order of their delivery, not of their sending: the earlier one does not wait for the later. */
+static void test_delivery_decides_the_order(void **state)
+{
+	struct machine *m = tiny_machine_quantum(1, 8, US / 10);
+	struct volley v = { .many = { .fn = many_fn, .arg = &v }, .single = { .fn = single_fn, .arg = &v },
+			    .victim = { .fn = victim_fn, .arg = &v } };
+
+	(void)state;
+	start(m, &v.many);
+	start(m, &v.single);
+	for (unsigned i = 0; i < 5; i++) {
+		v.idle[i] = (struct task){ .fn = idle_fn };
+		start(m, &v.idle[i]);
+	}
+	start(m, &v.victim);
+	run_ok(m);
+	assert_in_range(v.took_ps, 1600000, 1900000);
+	model_destroy(m);
+}
+
 /* ---- stale translations ---- */
 
 #define STALE_VA 0x400000ULL
@@ -277,6 +346,7 @@ int main(void)
 		cmocka_unit_test(test_spinner_takes_interrupts),
 		cmocka_unit_test(test_crossfire),
 		cmocka_unit_test(test_wait_does_not_depend_on_who_is_ahead),
+		cmocka_unit_test(test_delivery_decides_the_order),
 		cmocka_unit_test(test_stale_until_interrupted),
 		cmocka_unit_test(test_boot_and_broadcast),
 	};
