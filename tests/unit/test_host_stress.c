@@ -1,5 +1,5 @@
 /*
- * Threads that access, fault, fork, protect, unmap, move and discard at random, side by side, against a content oracle.
+ * Threads that access, fault, fork, protect, unmap, move, discard and pin at random, side by side, against a content oracle.
  *
  * All share one address space; each has areas of its own whose every page it knows the content of, so a page that is lost, stale,
  * shared by mistake or written through an old translation shows as a wrong word. QUIRE_STRESS_SEED and QUIRE_STRESS_OPS repeat or
@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "machine/run.h"
+#include "mm/gup.h"
 #include "mm/tlb.h"
 
 #include <errno.h>
@@ -168,6 +169,48 @@ static void fork_and_look(struct cpu *c, struct worker *w)
 	mm_put(c, child);
 }
 
+/* Through the pointer and through the mapping is the same, until the mapping lets go of the page; then the pointer's stays. */
+static void pin(struct cpu *c, struct worker *w)
+{
+	struct area *a = &w->area[rng_below(&w->r, AREAS)];
+	unsigned page = (unsigned)rng_below(&w->r, PAGES - 3);
+	bool write = rng_below(&w->r, 2);
+	vaddr_t va = a->va + page * PAGE_SIZE;
+	uint64_t *word[3], kept[3];
+	pfn_t frames[3];
+	int rc = mm_pin(c, w->mm, va, 3, write, frames);
+
+	if (rc != (write && a->readonly ? -EFAULT : 0))
+		WRONG(w, "thread %u: pin gave %d", w->id, rc);
+	if (rc)
+		return;
+	for (unsigned i = 0; i < 3; i++) {
+		word[i] = machine_ptr(c->m, pfn_to_paddr(frames[i]));
+		if (write)
+			__atomic_store_n(word[i], a->want[page + i] = ++w->next, __ATOMIC_RELAXED); /* others may fork */
+	}
+	for (unsigned i = 0; i < 3; i++)
+		write_page(c, w, a, page + i);
+	if (rng_below(&w->r, 8) == 0)
+		fork_and_look(c, w);
+	for (unsigned i = 0; i < 3; i++) {
+		check_page(c, w, a, page + i);
+		kept[i] = a->want[page + i];
+	}
+	if (rng_below(&w->r, 2)) {
+		if (mm_madvise(c, w->mm, va, 3 * PAGE_SIZE, UAPI_MADV_DONTNEED))
+			WRONG(w, "DONTNEED failed");
+		for (unsigned i = 0; i < 3; i++)
+			a->want[page + i] = 0;
+		for (unsigned i = 0; i < 3; i++)
+			write_page(c, w, a, page + i);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		if (__atomic_load_n(word[i], __ATOMIC_RELAXED) != kept[i])
+			WRONG(w, "thread %u area %d page %u: pinned memory changed", w->id, (int)(a - w->area), page + i);
+	mm_unpin(c, frames, 3);
+}
+
 /* A word a thread in pages that all of them write. */
 static void shared_words(struct cpu *c, struct worker *w)
 {
@@ -194,6 +237,8 @@ static void work(struct cpu *c, struct task *t)
 			check_page(c, w, a, page);
 		else if (kind < 900)
 			shared_words(c, w);
+		else if (kind < 920)
+			pin(c, w);
 		else if (kind < 960)
 			discard(c, w, a);
 		else if (kind < 985)
