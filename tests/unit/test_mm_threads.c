@@ -293,8 +293,9 @@ static void file_look(struct cpu *c, struct job *j, uint64_t page)
 
 static void file_forget(struct cpu *c, struct job *j, uint64_t page, uint64_t n)
 {
-	if (!mm_madvise(c, j->mm, FILE_AT + page * PAGE_SIZE, n * PAGE_SIZE, UAPI_MADV_DONTNEED))
-		memset(j->want + page, 0, n * sizeof(j->want[0]));
+	if (mm_madvise(c, j->mm, FILE_AT + page * PAGE_SIZE, n * PAGE_SIZE, UAPI_MADV_DONTNEED_LOCKED))
+		WRONG(j, "madvise");
+	memset(j->want + page, 0, n * sizeof(j->want[0]));
 	(void)mm_madvise(c, j->mm, MEM_AT + page * PAGE_SIZE, n * PAGE_SIZE, UAPI_MADV_DONTNEED);
 }
 
