@@ -72,7 +72,7 @@ struct work_task {
 	uint64_t value, value_from_go, value_ns;
 	uint64_t sys_ns, free_ns;
 	uint64_t warm_ns, warm_ops; /* will-it-scale: when counting began; 0: not yet */
-	uint64_t checked, wrong, cpu_ns;
+	uint64_t checked, wrong, cpu_ns, wall_ns; /* the last two: from the go on, on the host */
 	struct workload_phase phase_4k, phase_2m;
 } __attribute__((aligned(64)));
 

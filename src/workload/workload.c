@@ -79,6 +79,7 @@ static void task_main(struct cpu *c, struct task *t)
 	c = k->c;
 	leave_mm(w, c, &k->mm);
 	k->cpu_ns = thread_cpu_ns(w);
+	k->wall_ns = machine_now_ns(c) - k->go_ns;
 	if (!__atomic_sub_fetch(&w->left, 1, __ATOMIC_ACQ_REL))
 		c->m->ops->wake(c, &w->parent);
 }
@@ -419,7 +420,7 @@ static void add_task(struct workload_result *r, const struct work_task *k)
 static int conclude(struct work *w)
 {
 	struct workload_result *r = w->res;
-	uint64_t cpu = 0, faults = fault_time(w->q) - w->fault_go_ns;
+	uint64_t cpu = 0, wall = 0, faults = fault_time(w->q) - w->fault_go_ns;
 
 	r->stopped = w->stopping;
 	r->out_of_memory = w->oom;
@@ -432,11 +433,15 @@ static int conclude(struct work *w)
 		if (!w->t[i].started)
 			continue;
 		add_task(r, &w->t[i]);
+		wall += w->t[i].wall_ns;
 		cpu += w->model ? w->t[i].task.cpu_time_ps / PS_PER_NS : w->t[i].cpu_ns;
 	}
 	r->cpu_ns = cpu + (w->model ? w->parent.cpu_time_ps / PS_PER_NS : w->parent_cpu_ns);
 	r->refs = r->loads + r->stores;
-	r->task_kernel_ns = MIN(r->task_kernel_ns + (w->go ? faults : 0), cpu);
+	r->task_kernel_ns += w->go ? faults : 0;
+	if (!w->model && wall) /* threads that wait for a CPU of this computer's: faults last longer than they compute */
+		r->task_kernel_ns = (uint64_t)((unsigned __int128)r->task_kernel_ns * cpu / wall);
+	r->task_kernel_ns = MIN(r->task_kernel_ns, cpu);
 	r->task_user_ns = cpu - r->task_kernel_ns;
 	if (w->error)
 		return w->error;

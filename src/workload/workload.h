@@ -77,7 +77,7 @@ struct workload_result {
 	uint64_t setup_ns, work_ns;       /* work_ns: from the go until the last task had done its work */
 	uint64_t free_ns;                 /* usemem: giving the memory back, all tasks together */
 	uint64_t cpu_ns;                  /* of all tasks */
-	uint64_t task_user_ns, task_kernel_ns; /* of the tasks but the parent, from the go on; kernel: faults and system calls */
+	uint64_t task_user_ns, task_kernel_ns; /* CPU time of the tasks but the parent; kernel: in faults and system calls */
 	struct workload_phase phase_4k, phase_2m;
 	uint64_t checked, wrong;          /* pages whose contents were compared, and those that were not as they must be */
 	uint64_t rss_peak_bytes, anon_peak_bytes, anon_huge_peak_bytes, memory_peak_bytes, pgtables_peak_bytes; /* as in replay_result */
