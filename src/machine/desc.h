@@ -45,6 +45,7 @@ struct machine_desc {
 	uint32_t sockets, cores_per_socket, threads_per_core;
 	uint64_t freq_khz;
 	uint32_t ipc_milli;      /* instructions a cycle without misses, times 1000 */
+	uint32_t loop_ipc_milli; /* the same of a simple loop that has the core to itself; as ipc_milli where the file says nothing */
 	uint32_t window_insns;   /* reorder window */
 	uint32_t mshrs;          /* outstanding L1 misses */
 	uint32_t walkers;        /* page walks at once */

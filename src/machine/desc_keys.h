@@ -40,6 +40,8 @@ enum desc_need {
 	K(THREADS, "cpu.threads_per_core", COUNT, threads_per_core, OPTIONAL, 1, 8, 1, "hardware threads of a core")       \
 	K(FREQ, "cpu.frequency", FREQ, freq_khz, REQUIRED, 100000, 10000000, 0, "sustained clock")                         \
 	K(IPC, "cpu.ipc", RATIO, ipc_milli, REQUIRED, 100, 16000, 0, "instructions a cycle without misses")                \
+	K(LOOP_IPC, "cpu.loop_ipc", RATIO, loop_ipc_milli, OPTIONAL, 0, 16000, 0,                                          \
+	  "the same of a simple loop that has the core to itself; 0: as cpu.ipc")                                          \
 	K(WINDOW, "cpu.window", COUNT, window_insns, REQUIRED, 1, 4096, 0, "reorder window, in instructions")              \
 	K(MSHRS, "cpu.outstanding_misses", COUNT, mshrs, REQUIRED, 1, 64, 0, "L1 misses in flight")                       \
 	K(WALKERS, "cpu.page_walkers", COUNT, walkers, OPTIONAL, 1, 8, 1, "page walks in flight")                         \

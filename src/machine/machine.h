@@ -50,6 +50,7 @@ enum {
 	ACCESS_WRITE = 1 << 1,
 	ACCESS_USER = 1 << 2, /* set for the program's own accesses; clear for the kernel's copies to and from user */
 	ACCESS_EXEC = 1 << 4,
+	ACCESS_LOOP = 1 << 8, /* (runs only) their instructions are a simple loop's: no misprediction, little that depends */
 };
 
 /* Page-table entry bits that the hardware walker knows: the x86-64 format. */

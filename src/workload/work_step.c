@@ -73,7 +73,7 @@ bool work_run(struct work_task *k, vaddr_t va, uint64_t stride, uint64_t n, unsi
 
 	if (!n)
 		return true;
-	rc = k->c->m->ops->access_run(k->c, va, stride, n, size, ACCESS_USER | (write ? ACCESS_WRITE : 0), insns, &done);
+	rc = k->c->m->ops->access_run(k->c, va, stride, n, size, ACCESS_USER | ACCESS_LOOP | (write ? ACCESS_WRITE : 0), insns, &done);
 	count(k, done, write);
 	return rc ? work_failed(k, rc) : true;
 }

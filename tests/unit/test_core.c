@@ -107,6 +107,73 @@ static uint64_t time_loads(const struct machine_desc *d, unsigned n, unsigned in
 	return start;
 }
 
+/* Eight loads of a cached line, 350 instructions each, as a loop's or as a program's: the time that they take on CPU 0. */
+static uint64_t time_loop(const struct machine_desc *d, unsigned flags, bool sibling)
+{
+	struct fixture f;
+	struct task other = { 0 };
+	uint64_t start, done;
+
+	create(&f, d);
+	fix_cpu(&f, 0)->current = &other;
+	fix_cpu(&f, d->cores_per_socket)->current = sibling ? &other : NULL; /* thread 1 of core 0 */
+	assert_int_equal(core_access(fix_cpu(&f, 0), VA, 8, U), 0);
+	core_drain(fix_cpu(&f, 0));
+	start = fix_cpu(&f, 0)->now_ps;
+	assert_int_equal(core_access_run(fix_cpu(&f, 0), VA, 8, 8, 1, U | flags, 350, &done), 0);
+	start = fix_cpu(&f, 0)->now_ps - start;
+	/* what comes after the run is no loop */
+	done = fix_cpu(&f, 0)->now_ps;
+	(void)core_work(fix_cpu(&f, 0), PATH_USER, 1000);
+	assert_int_equal(fix_cpu(&f, 0)->now_ps - done, 1000 * 200);
+	fix_destroy(&f);
+	return start;
+}
+
+static void test_loop_rate(void **state)
+{
+	struct machine_desc d = fix_desc();
+
+	(void)state;
+	d.threads_per_core = 2;
+	assert_int_equal(time_loop(&d, ACCESS_LOOP, false), 2800 * 200); /* the file says nothing */
+	d.loop_ipc_milli = d.ipc_milli * 4;
+	assert_int_equal(time_loop(&d, 0, false), 2800 * 200);
+	assert_int_equal(time_loop(&d, ACCESS_LOOP, false), 2800 * 50);
+	assert_int_equal(time_loop(&d, ACCESS_LOOP, true), 2800 * 100); /* two threads share the issue slots */
+	d.loop_ipc_milli = d.ipc_milli * 3 / 2;
+	assert_int_equal(time_loop(&d, ACCESS_LOOP, true), 2800 * 200); /* but never below a thread's usual rate */
+}
+
+static int fault_works(struct cpu *c, vaddr_t va, unsigned err)
+{
+	(void)core_work(c, PATH_USER, 1000);
+	return fix_fault(c, va, err);
+}
+
+/* A fault inside of a loop runs at the usual rate, and so do instructions after the run. */
+static void test_loop_fault(void **state)
+{
+	struct machine_desc d = fix_desc();
+	uint64_t t[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct fixture f;
+		uint64_t start, done;
+
+		create(&f, &d);
+		f.md->m.hooks.fault = fault_works;
+		start = fix_cpu(&f, 0)->now_ps;
+		assert_int_equal(core_access_run(fix_cpu(&f, 0), VA + (64ULL << 30), 8, 1, 8, U | ACCESS_LOOP, 100, &done), 0);
+		assert_int_equal(f.faults, 1);
+		t[i] = fix_cpu(&f, 0)->now_ps - start;
+		fix_destroy(&f);
+		d.loop_ipc_milli = d.ipc_milli * 2;
+	}
+	assert_int_equal(t[0] - t[1], 100 * 100); /* the loop's instructions, not those of the fault */
+}
+
 static void test_overlap(void **state)
 {
 	struct machine_desc d = fix_desc();
@@ -635,7 +702,9 @@ static void test_refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_clock),		cmocka_unit_test(test_overlap),
+		cmocka_unit_test(test_clock),		cmocka_unit_test(test_loop_rate),
+		cmocka_unit_test(test_loop_fault),
+		cmocka_unit_test(test_overlap),
 		cmocka_unit_test(test_long_before_short),
 		cmocka_unit_test(test_store_buffer),	cmocka_unit_test(test_bandwidth),
 		cmocka_unit_test(test_queueing),	cmocka_unit_test(test_prefetch),

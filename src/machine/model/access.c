@@ -51,6 +51,32 @@ static uint64_t followers(vaddr_t va, uint64_t stride, unsigned size)
 	return (CACHE_LINE - size - at) / stride;
 }
 
+/*
+ * A simple loop keeps the core's issue slots full, as far as the core's other threads leave them; never slower than a program's usual
+ * mix of instructions, whose rate is one thread's whatever the others do.
+ */
+static void loop_begin(struct core_cpu *cc)
+{
+	const struct machine_desc *d = &cc->md->desc;
+	const struct core_phys *core = cc->phys;
+	uint32_t busy = 0, ipc;
+
+	if (!d->loop_ipc_milli || cc->usual_rate)
+		return;
+	for (unsigned i = 0; i < core->nr_threads; i++)
+		busy += core->thread[i] && container_of(core->thread[i], struct model_cpu, core)->c.current;
+	ipc = MAX(d->loop_ipc_milli / MAX(busy, 1U), d->ipc_milli);
+	cc->usual_rate = cc->insn_rate;
+	cc->insn_rate = cc->insn_rate * d->ipc_milli / ipc;
+}
+
+static void loop_end(struct core_cpu *cc)
+{
+	if (cc->usual_rate)
+		cc->insn_rate = cc->usual_rate;
+	cc->usual_rate = 0;
+}
+
 int core_access_run(struct cpu *c, vaddr_t va, uint64_t stride, uint64_t n, unsigned size, unsigned flags, unsigned insns,
 		    uint64_t *ret_done)
 {
@@ -60,6 +86,9 @@ int core_access_run(struct cpu *c, vaddr_t va, uint64_t stride, uint64_t n, unsi
 	int r = 0;
 
 	ASSERT_DEBUG(stride);
+	if (flags & ACCESS_LOOP)
+		loop_begin(cc);
+	flags &= ~(unsigned)ACCESS_LOOP;
 	while (done < n) {
 		r = access_one(c, cc, va, size, flags, insns, &easy);
 		if (r)
@@ -80,6 +109,7 @@ int core_access_run(struct cpu *c, vaddr_t va, uint64_t stride, uint64_t n, unsi
 		}
 		sched_point(c);
 	}
+	loop_end(cc);
 	*ret_done = done;
 	return r;
 }

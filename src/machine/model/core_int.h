@@ -80,6 +80,7 @@ struct core_cpu {
 	struct model *md;
 	/* clock: instructions so far, and the fraction of a picosecond that they have not been charged yet (2^-32 ps) */
 	uint64_t insn, frac, insn_rate;
+	uint64_t usual_rate; /* while a loop runs at a rate of its own: what insn_rate is otherwise; else 0 */
 	uint64_t run_ps;    /* time that this CPU has executed, as opposed to idled */
 	/* The page of the last access: known to be the most recent in its TLB. page_va ~0: nothing. */
 	uint64_t page_va, page_mask, page_value;

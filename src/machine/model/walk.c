@@ -346,17 +346,26 @@ static ATTR_ALWAYS_INLINE int translate(struct model *md, struct core_cpu *cc, s
 /* The exception: everything older completes, the engine's hook runs (it may sleep), and its answer decides. */
 static int raise_fault(struct cpu *c, struct core_cpu *cc, const struct walk *w)
 {
+	uint64_t loop_rate = cc->insn_rate, usual_rate = cc->usual_rate;
 	enum machine_path was;
 	int r;
 
 	core_drain(c);
 	clock_stall(c, cc, w->t);
+	if (usual_rate) { /* the kernel is no simple loop, and another task may run here meanwhile */
+		cc->insn_rate = usual_rate;
+		cc->usual_rate = 0;
+	}
 	c->fault_start_ps = c->now_ps;
 	cc->stats.faults++;
 	was = path_set(c, cc, PATH_EXCEPTION);
 	clock_ps(c, cc, model_of(c)->desc.cost.exception_ps);
 	r = c->m->hooks.fault ? c->m->hooks.fault(c, w->va, w->err) : -EFAULT;
 	(void)path_set(c, cc, was);
+	if (usual_rate) {
+		cc->insn_rate = loop_rate;
+		cc->usual_rate = usual_rate;
+	}
 	return r;
 }
 
