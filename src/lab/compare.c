@@ -384,25 +384,3 @@ const struct compare_metric *compare_find(const struct compare_result *r, const 
 			return &r->m[i];
 	return NULL;
 }
-
-int settings_apply(struct knobs *k, const char *option, const char *text, char *err, size_t errlen)
-{
-	const char *eq = strchr(text, '='), *near;
-	char name[100], allowed[200] = "";
-	int rc;
-
-	if (!eq || eq == text || !eq[1] || (size_t)(eq - text) >= sizeof(name)) {
-		snprintf(err, errlen, "%s %.80s: expected NAME=VALUE", option, text);
-		return -EINVAL;
-	}
-	snprintf(name, sizeof(name), "%.*s", (int)(eq - text), text);
-	rc = knob_set(k, name, eq + 1, allowed, sizeof(allowed));
-	if (rc == -ENOENT) {
-		near = knob_nearest(name);
-		snprintf(err, errlen, "%s: no such setting: %s%s%s%s", option, name, near ? "; did you mean " : "", near ? near : "",
-			 near ? "?" : " ('quire knobs' lists them)");
-	} else if (rc) {
-		snprintf(err, errlen, "%s %.100s: allowed: %s", option, text, allowed);
-	}
-	return rc ? -EINVAL : 0;
-}

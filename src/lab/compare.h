@@ -9,6 +9,7 @@
 #define QUIRE_LAB_COMPARE_H
 
 #include "lab/once.h"
+#include "lab/settings.h"
 #include "lab/stats.h"
 
 #define COMPARE_MAX_SIDES 8
@@ -78,11 +79,5 @@ bool compare_differs(const struct stats_estimate *gain);
 enum better compare_better(const char *metric);
 /* What the subject is judged by: its own metric, or elapsed time of a recording. */
 const char *compare_main_metric(const struct subject *s);
-
-/*
- * A side's settings on top of `k`: "NAME=VALUE" texts. 0, or -EINVAL with one line in err that begins with `option` and says what
- * there is or what is allowed.
- */
-int settings_apply(struct knobs *k, const char *option, const char *text, char *err, size_t errlen);
 
 #endif

@@ -34,4 +34,10 @@ int settings_expand(char *const *sets, size_t nr_sets, char *const *varies, size
 		    char *err, size_t errlen);
 void settings_done(struct settings *st);
 
+/*
+ * One setting on top of `k`: "NAME=VALUE". 0, or -EINVAL with one line in err that begins with `option` and says what there is or what
+ * is allowed.
+ */
+int settings_apply(struct knobs *k, const char *option, const char *text, char *err, size_t errlen);
+
 #endif
