@@ -13,6 +13,7 @@ test: setup
 	@scripts/run-tests build-test
 bench: build
 	@build/quire bench replay
+	@build/quire bench linux
 soak: setup
 	@scripts/configure build-soak -Dchecks=expensive
 	@scripts/run-tests build-soak --repeat=$(or $(ROUNDS),10)

@@ -1,4 +1,5 @@
 /* quire bench: how fast quire is on this computer, beside its peers. And bench-load, the peers' program. */
+#include "cli/bench.h"
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "lab/bench_replay.h"
@@ -12,7 +13,8 @@
 #include <unistd.h>
 
 static const struct opt_help help = {
-	.usage = "quire bench replay [OPTIONS] [TRACE.qtr [-- PROGRAM ARGUMENTS]]",
+	.usage = "quire bench replay [OPTIONS] [TRACE.qtr [-- PROGRAM ARGUMENTS]]\n"
+		 "       quire bench linux [OPTIONS]",
 	.text = "References replayed a second on one CPU, with the whole engine in the loop: a stream (stride of 8 "
 		"bytes), uniformly random loads,\n"
 		"and a recording: TRACE, or redis under its own benchmark, recorded for the purpose. Beside it stand "
@@ -138,11 +140,13 @@ static int run(int argc, char **argv)
 		{ 0 },
 	};
 
+	if (argc > 1 && !strcmp(argv[1], "linux"))
+		return bench_linux_command(argc, argv);
 	code = opt_parse(argc, argv, opts, &help, &args, &program);
 	if (code >= 0)
 		return code;
 	if (!args.nr || strcmp(args.v[0], "replay"))
-		return usage_error("bench", "replay? ('quire bench replay')");
+		return usage_error("bench", "replay or linux? ('quire bench replay', 'quire bench linux')");
 	if (args.nr > 2)
 		return usage_error("bench", "one recording at a time");
 	if (program && (args.nr < 2 || !program[0]))

@@ -188,6 +188,8 @@ static int ready_memory(struct machine *m, bool populate, char *err, size_t errl
 	uint64_t len = m->max_pfn << PAGE_SHIFT;
 
 	(void)madvise(m->direct, len, MADV_HUGEPAGE);
+	/* A process that is forked off, to run a program, has no use for it, and copying its tables takes milliseconds. */
+	(void)madvise(m->direct, len, MADV_DONTFORK);
 	if (m->nr_nodes > 1 && m->nr_nodes == real_nodes())
 		bind_nodes(m);
 	if (!populate)
