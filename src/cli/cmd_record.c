@@ -91,16 +91,18 @@ static json_t *result_json(const struct recording *r, const struct record_result
 {
 	json_t *root = report_json("record");
 
-	json_object_set_new(root, "trace",
-			    json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file", r->out, "program",
-				      command, "references", report_json_u64(res->refs), "instructions",
-				      report_json_u64(res->insns), "syscalls", report_json_u64(res->syscalls),
-				      "threads", report_json_u64(res->streams), "processes",
-				      report_json_u64(res->processes), "threads_lost", report_json_u64(res->lost),
-				      "bytes", report_json_u64(bytes)));
-	json_object_set_new(root, "program",
-			    json_pack("{s:i, s:i, s:b, s:s}", "exit_status", res->exit_status, "signal", res->signal,
-				      "stopped", res->stopped, "note", res->note));
+	if (json_object_set_new(root, "trace",
+				json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file", report_json_text(r->out), "program",
+					  report_json_text(command), "references", report_json_u64(res->refs), "instructions",
+					  report_json_u64(res->insns), "syscalls", report_json_u64(res->syscalls), "threads",
+					  report_json_u64(res->streams), "processes", report_json_u64(res->processes),
+					  "threads_lost", report_json_u64(res->lost), "bytes", report_json_u64(bytes))) ||
+	    json_object_set_new(root, "program",
+				json_pack("{s:i, s:i, s:b, s:o}", "exit_status", res->exit_status, "signal", res->signal,
+					  "stopped", res->stopped, "note", report_json_text(res->note)))) {
+		json_decref(root);
+		return NULL;
+	}
 	return root;
 }
 

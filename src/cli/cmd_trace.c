@@ -44,13 +44,18 @@ static json_t *info_json(const char *path, const struct trace_info *i)
 
 	for (uint32_t k = 0; k < i->nr_streams; k++)
 		json_array_append_new(streams, stream_json(&i->streams[k]));
-	json_object_set_new(root, "trace",
-			    json_pack("{s:s, s:i, s:s*, s:s*, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:s*}", "file", path,
-				      "version", (int)i->version, "program", i->command, "recorder", i->recorder,
-				      "file_bytes", report_json_u64(i->file_bytes), "references",
-				      report_json_u64(i->refs), "instructions", report_json_u64(i->insns), "blocks",
-				      report_json_u64(i->blocks), "words", report_json_u64(i->words), "indexed",
-				      i->indexed, "damaged", i->damaged, "damage", i->damaged ? i->error : NULL));
+	if (json_object_set_new(root, "trace",
+				json_pack("{s:o, s:i, s:o*, s:o*, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:o*}", "file", report_json_text(path),
+					  "version", (int)i->version, "program", i->command ? report_json_text(i->command) : NULL,
+					  "recorder", i->recorder ? report_json_text(i->recorder) : NULL, "file_bytes",
+					  report_json_u64(i->file_bytes), "references", report_json_u64(i->refs), "instructions",
+					  report_json_u64(i->insns), "blocks", report_json_u64(i->blocks), "words",
+					  report_json_u64(i->words), "indexed", i->indexed, "damaged", i->damaged, "damage",
+					  i->damaged ? report_json_text(i->error) : NULL))) {
+		json_decref(root);
+		json_decref(streams);
+		return NULL;
+	}
 	json_object_set_new(root, "streams", streams);
 	if (i->deep) {
 		json_t *words = json_object();
@@ -173,7 +178,7 @@ static int import(const struct trace_args *a, struct output *out)
 		refs, insns, r.areas, size);
 	root = report_json("trace import");
 	json_object_set_new(root, "trace",
-			    json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "file", a->out, "format",
+			    json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "file", report_json_text(a->out), "format",
 				      r.format == IMPORT_LACKEY ? "lackey" : "text", "lines", report_json_u64(r.lines),
 				      "references", report_json_u64(r.refs), "instructions", report_json_u64(r.insns),
 				      "areas", report_json_u64(r.areas), "area_bytes", report_json_u64(r.bytes)));

@@ -14,6 +14,8 @@
 json_t *report_json(const char *command);
 /* An integer; above 2^63-1 a string. */
 json_t *report_json_u64(uint64_t v);
+/* Text from outside (file names, arguments, what a recording says): bytes that are not UTF-8 become U+FFFD each. */
+json_t *report_json_text(const char *s);
 json_t *report_json_metric(const struct metric *m);
 /* {name: value, ...} */
 json_t *report_json_metrics(const struct metrics *ms);

@@ -233,13 +233,13 @@ static json_t *row_json(const struct lab_row *row)
 		}
 	if (!settings)
 		return NULL;
-	return json_pack("{s:o, s:o, s:b, s:s*}", "settings", settings, "metrics", report_json_metrics(&row->metrics),
-			 "finished", row->finished, "error", row->error ? row->err : NULL);
+	return json_pack("{s:o, s:o, s:b, s:o*}", "settings", settings, "metrics", report_json_metrics(&row->metrics),
+			 "finished", row->finished, "error", row->error ? report_json_text(row->err) : NULL);
 }
 
 static void add_note(void *arg, const char *line)
 {
-	json_array_append_new(arg, json_string(line));
+	json_array_append_new(arg, report_json_text(line));
 }
 
 json_t *report_run_json(const struct lab_options *o, const struct lab_result *r)
@@ -270,7 +270,7 @@ json_t *report_run_json(const struct lab_options *o, const struct lab_result *r)
 				 json_pack("{s:s, s:s, s:s}", "name", o->machine->name, "kind", o->host ? "host" : "model", "title",
 					   o->machine->title)) ||
 	     json_object_set_new(root, "source",
-				 json_pack("{s:s, s:s, s:o}", "name", o->source.name, "kind", kinds[o->source.kind],
+				 json_pack("{s:o, s:s, s:o}", "name", report_json_text(o->source.name), "kind", kinds[o->source.kind],
 					   "references", report_json_u64(r->source_refs))) ||
 	     json_object_set_new(root, "seed", report_json_u64(o->seed)) ||
 	     json_object_set_new(root, "repeat", report_json_u64(MAX(o->repeat, 1U))))) {

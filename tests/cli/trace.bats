@@ -27,6 +27,18 @@ load helpers.bash
 	fails 2 'allowed are lackey and text' "$QUIRE" trace import --format csv -o b.qtr b.txt
 }
 
+@test "names that are not UTF-8 leave the JSON whole" {
+	name=$(printf 'n\377.qtr')
+	make_trace
+	mv t.qtr "$name"
+	"$QUIRE" trace info --json info.json "$name" >/dev/null
+	well_formed info.json
+	grep -q '"file": "n.*qtr"' info.json
+	"$QUIRE" run "$name" --machine laptop -q --json run.json
+	well_formed run.json
+	grep -q '"name": "n.*qtr"' run.json
+}
+
 @test "info as JSON" {
 	make_trace
 	"$QUIRE" trace info t.qtr --json - >out.json 2>/dev/null

@@ -127,6 +127,31 @@ static void json_integers_are_exact(void **state)
 	assert_int_equal(report_json_write(NULL, stdout), -ENOMEM);
 }
 
+static void json_text_is_always_utf8(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{ "plain", "plain" },
+		{ "", "" },
+		{ "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80" },
+		{ "a\xff" "b", "a\xef\xbf\xbd" "b" },
+		{ "cut \xe2\x82", "cut \xef\xbf\xbd\xef\xbf\xbd" },
+		{ "\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd" }, /* over-long */
+		{ "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" }, /* a surrogate */
+		{ "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" }, /* above U+10FFFF */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *t = report_json_text(cases[i].in);
+
+		assert_non_null(t);
+		assert_string_equal(json_string_value(t), cases[i].out);
+		json_decref(t);
+	}
+}
+
 static void output_whole_or_not_at_all(void **state)
 {
 	(void)state;
@@ -318,6 +343,7 @@ int main(void)
 		cmocka_unit_test(table_fits),
 		cmocka_unit_test(table_breaks_and_aligns),
 		cmocka_unit_test(json_integers_are_exact),
+		cmocka_unit_test(json_text_is_always_utf8),
 		cmocka_unit_test(output_whole_or_not_at_all),
 		cmocka_unit_test(run_text_says_what_it_is),
 		cmocka_unit_test(notes_say_what_is_wrong),
