@@ -130,7 +130,7 @@ ATTR_NOINLINE static int wp_copy(struct fault *f, struct frame *old)
 			pte_xchg(c, &f->pte, 0);
 			tlb_flush_page(c, f->mm, f->va);
 			if (old) {
-				mm_rss_raw(c, f->mm, frame_rss(head), -1); /* the new page makes up for it */
+				mm_rss_add(c, f->mm, frame_rss(head), -1); /* the new page makes up for it */
 				rmap_remove_pte(c, head, old, f->v->flags);
 			}
 			map_anon(f, page);

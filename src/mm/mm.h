@@ -75,7 +75,10 @@ static inline void mm_get(struct mm *mm)
 {
 	__atomic_add_fetch(&mm->users, 1, __ATOMIC_RELAXED);
 }
-/* Drop a user; the last one tears everything down and frees it (mm_exit). */
+/*
+ * Drop a user; the last one tears everything down and frees it (mm_exit). A task that ends its use has left the address space
+ * before (mm_activate(c, NULL)), so that at the end no CPU runs on it but the caller's.
+ */
 void mm_put(struct cpu *c, struct mm *mm);
 
 /* ---- system calls. Return value >= 0 as the man page says, or negative errno. ---- */

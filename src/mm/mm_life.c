@@ -17,8 +17,9 @@ int64_t mm_rss_peak(const struct mm *mm)
 {
 	int64_t sum = 0, peak = __atomic_load_n(&mm->rss_peak, __ATOMIC_RELAXED);
 
-	for (unsigned i = 0; i < NR_RSS; i++)
-		sum += mm_rss(mm, (enum rss_kind)i);
+	for (unsigned i = 0; i < MM_RSS_PARTS; i++)
+		for (unsigned k = 0; k < NR_RSS; k++)
+			sum += __atomic_load_n(&mm->rss_part[i].pages[k], __ATOMIC_RELAXED);
 	return MAX(sum, peak);
 }
 

@@ -43,17 +43,10 @@ static inline enum rss_kind frame_rss(const struct frame *head)
 
 /* ---- resident pages: a part of the CPUs share a line (mm.h), so that threads that fault don't write the same one ---- */
 
-static inline void mm_rss_raw(struct cpu *c, struct mm *mm, enum rss_kind kind, int64_t pages)
-{
-	__atomic_add_fetch(&mm->rss_part[c->id % MM_RSS_PARTS].pages[kind], pages, __ATOMIC_RELAXED);
-}
-
-/* The sum falls only here, so that this is where its peak is noted; mm_rss_peak knows what was added since. */
+/* Who is about to take pages away for good, not to replace them, calls mm_rss_note_peak before. */
 static inline void mm_rss_add(struct cpu *c, struct mm *mm, enum rss_kind kind, int64_t pages)
 {
-	if (pages < 0)
-		mm_rss_note_peak(mm);
-	mm_rss_raw(c, mm, kind, pages);
+	__atomic_add_fetch(&mm->rss_part[c->id % MM_RSS_PARTS].pages[kind], pages, __ATOMIC_RELAXED);
 }
 
 /* ---- */

@@ -50,7 +50,7 @@ static bool thp_cow_install(struct fault *f, struct frame *old, struct frame *he
 		pte_xchg(c, &f->pmd, 0);
 		tlb_flush_mm_range(c, f->mm, base, base + PMD_SIZE, PMD_SHIFT, false);
 		if (old) {
-			mm_rss_raw(c, f->mm, RSS_ANON, -(int64_t)HPAGE_PMD_NR);
+			mm_rss_add(c, f->mm, RSS_ANON, -(int64_t)HPAGE_PMD_NR);
 			__atomic_sub_fetch(&f->mm->huge_mapped, 1, __ATOMIC_RELAXED);
 			rmap_remove_pmd(c, old, f->v->flags);
 		}

@@ -66,6 +66,8 @@ void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start
 	struct pt_range w = { .c = c, .v = v, .arg = &z, .huge = zap_huge_pmd, .pte = zap_pte, .relax = zap_relax };
 
 	pt_for_range(&w, start, end);
+	if (z.rss[RSS_ANON] | z.rss[RSS_FILE] | z.rss[RSS_SHMEM])
+		mm_rss_note_peak(v->mm);
 	for (unsigned i = 0; i < NR_RSS; i++)
 		if (z.rss[i])
 			mm_rss_add(c, v->mm, (enum rss_kind)i, z.rss[i]);

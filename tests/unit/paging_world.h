@@ -113,6 +113,15 @@ static inline struct mm *mm_new(struct world *w)
 	return mm;
 }
 
+/* The last user lets go; CPUs that still run on it have done something else since. */
+static inline void mm_end(struct world *w, struct mm *mm)
+{
+	for (unsigned i = 0; i < w->m->nr_cpus; i++)
+		if (percpu_mm(w->q->percpu[i]) == mm)
+			mm_activate(w->m->cpus[i], NULL);
+	mm_put(w->c, mm);
+}
+
 static inline vaddr_t map_at(struct world *w, struct mm *mm, vaddr_t va, uint64_t len, unsigned prot)
 {
 	int64_t r = mm_mmap(w->c, mm, va, len, prot, UAPI_MAP_PRIVATE | UAPI_MAP_ANONYMOUS | UAPI_MAP_FIXED, NULL, 0);

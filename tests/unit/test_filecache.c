@@ -214,7 +214,7 @@ static void test_truncate(void **state)
 	assert_true(cached(&b, f, 100));
 	assert_false(cached(&b, f, 101));
 	assert_int_equal(page->refcount, 1);
-	assert_null(page->file);
+	assert_false(page->flags & FRAME_FILE);
 	check_valid(&b);
 	frame_put(b.c, page);
 	file_set_size(b.c, f, 1000 * PAGE_SIZE); /* a hole: nothing is cached there */

@@ -563,6 +563,29 @@ static void nth_allocation_fails(void **state)
 	}
 }
 
+/* Truncation leaves mappings to the caller; one who forgets them can still unmap. */
+static void truncated_under_a_mapping(void **state)
+{
+	struct world *w = world_new(1, 128 * MIB);
+	struct mm *mm = mm_new(w);
+	struct mfile *f;
+	uint64_t v;
+
+	(void)state;
+	assert_ok(file_create(w->c, w->q, 0, PAGES(8), false, &f));
+	assert_int_equal(mm_mmap(w->c, mm, AREA, PAGES(8), RW, UAPI_MAP_SHARED | UAPI_MAP_FIXED, f, 0), AREA);
+	store(w, AREA, 1);
+	file_set_size(w->c, f, 0);
+	assert_int_equal(count_of(w, VM_nr_file_pages), 0);
+	assert_int_equal(try_load(w, AREA + PAGES(4), &v), -EFAULT); /* SIGBUS */
+	assert_ok(mm_munmap(w->c, mm, AREA, PAGES(8)));
+	assert_int_equal(mm_rss(mm, RSS_FILE), 0);
+	assert_int_equal(count_of(w, VM_nr_mapped), 0);
+	mm_put(w->c, mm);
+	file_put(w->c, f);
+	world_end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -584,6 +607,7 @@ int main(void)
 		cmocka_unit_test(copy_user),
 		cmocka_unit_test(out_of_memory),
 		cmocka_unit_test(nth_allocation_fails),
+		cmocka_unit_test(truncated_under_a_mapping),
 	};
 
 	return test_run(tests);

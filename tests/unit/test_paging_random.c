@@ -378,7 +378,7 @@ static void step_fork(struct game *g, struct space *s)
 
 static void end_space(struct game *g, unsigned k)
 {
-	mm_put(g->w->c, g->space[k]->mm);
+	mm_end(g->w, g->space[k]->mm);
 	free(g->space[k]);
 	g->space[k] = NULL;
 }

@@ -50,7 +50,7 @@ static void single_entries_up_to_the_ceiling(void **state)
 	tlb_flush_mm_range(w->c, mm, AREA, AREA + 40 * MIB, PMD_SHIFT, false);
 	assert_int_equal(count_of(w, VM_nr_tlb_local_flush_one), 33 + 20);
 	assert_int_equal(since(w, remote_flushes), 0);
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	world_end(w);
 }
 
@@ -81,8 +81,8 @@ static void others_are_told(void **state)
 	tlb_flush_page(w->m->cpus[3], other, AREA);
 	assert_int_equal(since(w, ipis), 0);
 	assert_int_equal(since(w, local_flushes), 1);
-	mm_put(w->c, mm);
-	mm_put(w->c, other);
+	mm_end(w, mm);
+	mm_end(w, other);
 	world_end(w);
 }
 
@@ -122,7 +122,7 @@ static void switching_keeps_contexts(void **state)
 	mm_activate(w->c, mm[0]);
 	assert_int_equal(since(w, local_flushes), 1);
 	for (unsigned i = 0; i <= PERCPU_CTX_SLOTS; i++)
-		mm_put(w->c, mm[i]);
+		mm_end(w, mm[i]);
 	assert_null(percpu_mm(w->q->percpu[0]));
 	assert_null(percpu_mm(w->q->percpu[1]));
 	world_end(w);
@@ -160,7 +160,7 @@ static void lazy_cpus(void **state)
 	assert_null(percpu_mm(w->q->percpu[2]));
 	assert_false(runs_on(mm, 2));
 	assert_true(runs_on(mm, 1));
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	assert_null(percpu_mm(w->q->percpu[1]));
 	world_end(w);
 }
@@ -177,7 +177,7 @@ static void faults_need_an_address_space(void **state)
 	assert_int_equal(try_load(w, AREA, &v), -EFAULT);
 	mm_activate(w->c, mm);
 	assert_int_equal(load(w, AREA), 0);
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	world_end(w);
 }
 
@@ -197,7 +197,7 @@ static void broadcast_interrupts_nobody(void **state)
 	assert_int_equal(since(w, remote_flushes), 1);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(slot_gen(w, i, mm), mm->tlb_gen);
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	world_end(w);
 }
 
@@ -236,7 +236,7 @@ static void frames_outlive_the_flush(void **state)
 	tlb_gather_begin(w->c, &g, mm, false);
 	tlb_gather_end(w->c, &g);
 	assert_int_equal(since(w, local_flushes), 0);
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	world_end(w);
 }
 
@@ -256,7 +256,7 @@ static void batches(void **state)
 	assert_int_equal(since(w, local_flushes), 2);
 	assert_int_equal(mm_rss(mm, RSS_ANON), 0);
 	world_check(w);
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	world_end(w);
 }
 
@@ -277,7 +277,7 @@ static void gather_without_memory(void **state)
 	assert_int_equal(since(w, local_flushes), (100 + MMU_GATHER_BUNDLE - 1) / MMU_GATHER_BUNDLE);
 	inject_detach(in);
 	world_check(w);
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	world_end(w);
 }
 
@@ -296,7 +296,7 @@ static void huge_stride(void **state)
 	assert_ok(mm_madvise(w->c, mm, AREA, 8 * MIB, UAPI_MADV_DONTNEED));
 	assert_int_equal(count_of(w, VM_nr_tlb_local_flush_one) - one, 4);
 	assert_int_equal(count_of(w, VM_nr_tlb_local_flush_all) - all, 0);
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	world_end(w);
 }
 
@@ -320,7 +320,7 @@ static void tables_are_freed_after_the_flush(void **state)
 	assert_int_equal(since(w, ipis), 1);
 	assert_int_equal(mm->pgtables_bytes, PAGE_SIZE);
 	world_check(w);
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	world_end(w);
 }
 
@@ -347,7 +347,7 @@ static void whatever_takes_rights_flushes(void **state)
 	assert_flushes(w, 1, store(w, AREA + PAGES(1), 1)); /* the zero page goes */
 	assert_flushes(w, 1, assert_ok(mm_fork(w->c, mm, &child)));
 	assert_flushes(w, 1, store(w, AREA, 2)); /* copied */
-	mm_put(w->c, child);
+	mm_end(w, child);
 	assert_flushes(w, 0, store(w, AREA + PAGES(1), 2)); /* kept */
 	assert_flushes(w, 1, assert_ok(mm_madvise(w->c, mm, AREA, PAGES(2), UAPI_MADV_FREE)));
 	assert_flushes(w, 0, assert_ok(mm_madvise(w->c, mm, AREA, PAGES(2), UAPI_MADV_FREE))); /* clean already */
@@ -355,7 +355,7 @@ static void whatever_takes_rights_flushes(void **state)
 		       assert_true(mm_mremap(w->c, mm, AREA, PAGES(16), PAGES(16),
 					     UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED, to) > 0));
 	assert_flushes(w, 1, assert_ok(mm_munmap(w->c, mm, to, PAGES(16))));
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	world_end(w);
 }
 
@@ -375,7 +375,7 @@ static void whatever_takes_huge_rights_flushes(void **state)
 	store(w, AREA + 2 * MIB, 1);
 	assert_ok(mm_fork(w->c, mm, &child));
 	assert_flushes(w, 1, store(w, AREA, 2));
-	mm_put(w->c, child);
+	mm_end(w, child);
 	assert_flushes(w, 0, store(w, AREA + 2 * MIB, 2));
 	/* Each entry; unmapping the source finds nothing more to do. */
 	assert_flushes(w, 2,
@@ -383,7 +383,7 @@ static void whatever_takes_huge_rights_flushes(void **state)
 					     to) > 0));
 	assert_flushes(w, 2,
 		       assert_ok(mm_madvise(w->c, mm, to, PAGES(1), UAPI_MADV_DONTNEED))); /* the split, the page */
-	mm_put(w->c, mm);
+	mm_end(w, mm);
 	world_end(w);
 }
 
