@@ -68,7 +68,7 @@ ATTR_PRINTF(1, 2) int failure(const char *fmt, ...);
 /* The nearest of n names, get(i) each, or NULL when nothing is near. */
 const char *nearest(const char *name, size_t n, const char *(*get)(const void *arg, size_t i), const void *arg);
 
-/* Set by Ctrl-C and SIGTERM once signals_catch has been called; a second Ctrl-C ends the process at once. */
+/* Set by Ctrl-C, SIGTERM and the terminal's end (unless under nohup) once signals_catch has been called; a second Ctrl-C ends the process at once. */
 extern volatile bool interrupted;
 void signals_catch(void);
 

@@ -123,6 +123,8 @@ static int report(const struct run_args *a, const struct lab_options *o, const s
 {
 	FILE *f = text_stream(a->json);
 	bool bold = want_bold(fileno(f));
+	/* Before the table: whoever reads that may go away in its middle (a pager), which ends us. */
+	int code = json_end(json, json->f ? report_run_json(o, r) : NULL);
 
 	if (!a->quiet) {
 		report_run_text(f, o, r, bold);
@@ -132,7 +134,7 @@ static int report(const struct run_args *a, const struct lab_options *o, const s
 		}
 		fflush(f);
 	}
-	return json_end(json, json->f ? report_run_json(o, r) : NULL);
+	return code;
 }
 
 static bool anything_done(const struct lab_result *r)

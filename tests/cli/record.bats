@@ -47,3 +47,17 @@ load helpers.bash
 	grep -Eq 'signal 11|status 139' err.txt
 	"$QUIRE" trace info x.qtr >/dev/null
 }
+
+@test "a terminal that goes away: what was recorded is kept" {
+	need_recorder
+	"$QUIRE" record -o x.qtr -- sleep 60 2>err.txt &
+	pid=$!
+	until ls | grep -q 'x.qtr.tmp'; do sleep 0.1; done
+	sleep 1
+	kill -HUP $pid
+	wait $pid || true
+	"$QUIRE" trace info x.qtr >out.txt
+	grep -q '^program:      sleep 60' out.txt
+	grep -q 'interrupted' err.txt
+	! ls | grep -q tmp
+}

@@ -275,6 +275,12 @@ frobnicate: 7' 'frobnicate'
 	[ "$(wc -l <err.txt)" -le 1 ]
 }
 
+@test "a reader that goes away in the middle of the table leaves the JSON whole" {
+	small --json out.json 2>err.txt | true
+	well_formed out.json
+	[ "$(ls | grep -c out.json)" = 1 ]
+}
+
 @test "the same machine, recording and result from another directory" {
 	make_blocks
 	mkdir -p sub/dir
