@@ -61,6 +61,29 @@ static int mode_region(void)
 	return 0;
 }
 
+/* Two loads with 10,000 instructions between them: more than one word can say. */
+static int mode_long_gap(void)
+{
+	static uint64_t buf[2];
+	uint64_t *p = buf, n = 5000, ret;
+
+	__asm__ volatile("mov %[begin], %%rdi\n"
+			 "mov %[nr], %%rax\n"
+			 "syscall\n"
+			 "mov (%[p]), %%rdx\n"
+			 "1:\n"
+			 "dec %[n]\n"
+			 "jnz 1b\n"
+			 "mov 8(%[p]), %%rdx\n"
+			 "mov %[end], %%rdi\n"
+			 "mov %[nr], %%rax\n"
+			 "syscall\n"
+			 : "=&a"(ret), [n] "+r"(n)
+			 : [p] "r"(p), [begin] "i"(MARK_BEGIN), [end] "i"(MARK_END), [nr] "i"(SYS_MARK)
+			 : "rcx", "r11", "rdx", "rdi", "memory", "cc");
+	return 0;
+}
+
 static void *idle_body(void *arg)
 {
 	for (;;)
@@ -393,7 +416,7 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(void);
 	} modes[] = {
-		{ "region", mode_region }, { "kinds", mode_kinds }, { "threads", mode_threads },
+		{ "region", mode_region }, { "long_gap", mode_long_gap }, { "kinds", mode_kinds }, { "threads", mode_threads },
 		{ "exit_with_threads", mode_exit_with_threads }, { "fork_tree", mode_fork_tree },
 		{ "fork_100", mode_fork_100 }, { "spawn", mode_spawn }, { "segv", mode_segv }, { "maps", mode_maps },
 		{ "buffers", mode_buffers }, { "daemon", mode_daemon },

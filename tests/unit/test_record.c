@@ -133,6 +133,33 @@ static void test_small_ring(void **state)
 	rec_free(&t.k);
 }
 
+/* A count that does not fit into a reference's word goes into a word of its own, before it. */
+static void test_long_gap(void **state)
+{
+	uint64_t n = 0, insns = 0, base = 0;
+	struct rec_pos p;
+	struct run t;
+
+	(void)state;
+	run_mode(&t, "long_gap");
+	p = rec_begin(&t.k.s[0]);
+	assert_true(find_mark(&p, MARK_BEGIN));
+	while (n < 2 && rec_next(&p)) {
+		if (rec_is(&p, W_INSNS))
+			insns += word_arg(p.w);
+		if (p.w & WORD_CONTROL)
+			continue;
+		base = n ? base : word_addr(p.w);
+		assert_int_equal(word_addr(p.w), base + n * 8);
+		assert_int_equal(word_size(p.w), 8);
+		assert_false(p.w & WORD_STORE);
+		insns = n++ ? insns + word_insns(p.w) : 0;
+	}
+	assert_int_equal(n, 2);
+	assert_int_equal(insns, 2 * 5000 + 1);
+	rec_free(&t.k);
+}
+
 static void test_kinds(void **state)
 {
 	uint64_t stores8 = 0, loads8 = 0, loads16 = 0, base = 0;
@@ -574,6 +601,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_exact_counts),
 		cmocka_unit_test(test_small_ring),
+		cmocka_unit_test(test_long_gap),
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_exit_with_threads),
