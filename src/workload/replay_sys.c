@@ -134,7 +134,7 @@ static void sys_mmap(struct cpu *c, struct replay_stream *s, int64_t rec)
 static void sys_brk(struct cpu *c, struct replay_stream *s, int64_t rec)
 {
 	struct process *p = s->proc;
-	uint64_t want = s->call.a[0], now = (uint64_t)rec, len;
+	uint64_t want = s->call.a[0], now = (uint64_t)rec, len, goal;
 	int64_t at;
 
 	if (now < p->rec_brk_start || now > WORD_ADDR_MASK)
@@ -146,7 +146,12 @@ static void sys_brk(struct cpu *c, struct replay_stream *s, int64_t rec)
 		replay_account_memory(s->rp);
 	/* By difference: what mmap stood in for is part of our break but not of the recorded one. */
 	at = mm_brk(c, p->mm, 0);
-	at = mm_brk(c, p->mm, (uint64_t)at + (now - p->rec_brk));
+	goal = (uint64_t)at + (now - p->rec_brk);
+	at = mm_brk(c, p->mm, goal);
+	if ((uint64_t)at != goal) { /* refused here: what it would have made is not there, and our break stands for the old one */
+		note_result(s, -ENOMEM, rec);
+		return;
+	}
 	len = page_len(now) > p->rec_brk_start ? page_len(now) - p->rec_brk_start : 0;
 	if (now < p->rec_brk && page_len(now) < page_len(p->rec_brk))
 		map_error(s, reloc_remove(&p->map, page_len(now), page_len(p->rec_brk) - page_len(now)));

@@ -99,6 +99,35 @@ static void vfork_borrows(void **state)
 	assert_int_equal(o.free_after, o.free_before);
 }
 
+/* A break that grew when it was recorded and can't here: what lies in it is nowhere, not in what was there before. */
+static void brk_refused_here(void **state)
+{
+	struct hand *h = hand_new();
+	uint64_t brk = EXE + 0x7000, far = brk + (1ULL << 37);
+	struct outcome o;
+
+	(void)state;
+	call_enter(h, 0, 12, brk + 0x100000, 0, 0, 0, 0, 0);
+	call_return(h, 0, 12, (int64_t)brk + 0x100000, 100);
+	rec_touch(h, 0, brk, 0x100000, true);
+	call_enter(h, 0, 12, far, 0, 0, 0, 0, 0);
+	call_return(h, 0, 12, (int64_t)far, 100);
+	rec_touch(h, 0, far - 0x10000, 0x10000, true);
+	call_enter(h, 0, 12, brk + 0x100000, 0, 0, 0, 0, 0); /* given back: nothing to do here */
+	call_return(h, 0, 12, (int64_t)brk + 0x100000, 100);
+	rec_touch(h, 0, brk, 0x100000, false);
+	rec_exit(h, 0, EXIT_PROCESS);
+	o = replay_hand(h, 1, &plain);
+	h->s.ops->close(&h->s);
+	assert_int_equal(o.error, 0);
+	assert_true(o.r.out_of_memory);
+	assert_int_equal(o.r.mm_call_diffs, 1);
+	assert_int_equal(o.r.refs_unmapped, 16);
+	assert_int_equal(o.r.refs_failed, 0);
+	assert_int_equal(o.r.refs, 512);
+	assert_int_equal(o.free_after, o.free_before);
+}
+
 /* glibc goes round the emulator's short break with mmap: here both are the break, one area, and huge pages can span them. */
 static void refused_brk_is_the_break(void **state)
 {
@@ -516,6 +545,7 @@ int main(void)
 		cmocka_unit_test(fork_copies_on_write),
 		cmocka_unit_test(vfork_borrows),
 		cmocka_unit_test(refused_brk_is_the_break),
+		cmocka_unit_test(brk_refused_here),
 		cmocka_unit_test(only_the_first_map_is_the_break),
 		cmocka_unit_test(fork_inherits_the_break),
 		cmocka_unit_test(a_hole_leaves_both_sides),
