@@ -51,13 +51,18 @@ static inline void list_del(struct list_head *n)
 #define list_first_entry(h, type, member) list_entry((h)->next, type, member)
 #define list_last_entry(h, type, member) list_entry((h)->prev, type, member)
 
+/*
+ * pos walks over the entries. It is never formed from the head itself, which need not have an entry's alignment; after a loop that ran to
+ * its end it is the last entry, or what it was before when the list was empty.
+ */
 #define list_for_each_entry(pos, h, member)                                                        \
-	for (pos = list_entry((h)->next, __typeof__(*pos), member); &pos->member != (h);            \
-	     pos = list_entry(pos->member.next, __typeof__(*pos), member))
+	for (struct list_head *pos##_at = (h)->next;                                                \
+	     pos##_at != (h) && ((pos) = list_entry(pos##_at, __typeof__(*pos), member), true); pos##_at = pos##_at->next)
 
+/* The same where the body may take pos off the list. tmp: a second pointer like pos, for the macro's use. */
 #define list_for_each_entry_safe(pos, tmp, h, member)                                              \
-	for (pos = list_entry((h)->next, __typeof__(*pos), member),                                 \
-	    tmp = list_entry(pos->member.next, __typeof__(*pos), member);                           \
-	     &pos->member != (h); pos = tmp, tmp = list_entry(tmp->member.next, __typeof__(*tmp), member))
+	for (struct list_head *pos##_at = (h)->next, *pos##_next = pos##_at->next;                  \
+	     pos##_at != (h) && ((pos) = (tmp) = list_entry(pos##_at, __typeof__(*pos), member), (tmp) != NULL);          \
+	     pos##_at = pos##_next, pos##_next = pos##_at->next)
 
 #endif

@@ -82,14 +82,61 @@ static int64_t grow_brk(struct cpu *c, struct process *p, uint64_t len, uint64_t
 	return (uint64_t)now == old + len ? 0 : -ENOMEM;
 }
 
+/* One mmap here for the recorded [at, at + len), at `here` when flags have MAP_FIXED. */
+static int64_t map_piece(struct cpu *c, struct replay_stream *s, uint64_t at, uint64_t len, uint64_t here, unsigned flags,
+			 struct mfile *f, uint64_t offset)
+{
+	int64_t r = mm_mmap(c, s->proc->mm, here, len, (unsigned)s->call.a[2] & 7, flags, f, offset);
+
+	if (!failed(r))
+		map_error(s, reloc_set(&s->proc->map, at, len, (uint64_t)r));
+	return r;
+}
+
+/*
+ * MAP_FIXED over areas that lie side by side as recorded need not find them so here: each piece goes where its own area is, and
+ * what lies beyond all of them where mmap likes.
+ */
+static int64_t map_fixed(struct cpu *c, struct replay_stream *s, uint64_t at, uint64_t len, unsigned flags, struct mfile *f,
+			 uint64_t offset)
+{
+	uint64_t end = at + len;
+	int64_t r = 0;
+
+	while (at < end && !failed(r)) {
+		const struct reloc_range *in = reloc_find(&s->proc->map, at);
+		uint64_t stop = end, delta = in ? in->delta : 0, next = at, piece_here, piece_len;
+
+		if (in)
+			stop = MIN(end, in->end);
+		else if (reloc_next_piece(&s->proc->map, &next, end, &piece_here, &piece_len))
+			stop = next - piece_len;
+		r = map_piece(c, s, at, stop - at, in ? at + delta : 0, in ? flags : flags & ~MAP_FIXED_, f, offset);
+		offset += f ? stop - at : 0;
+		at = stop;
+	}
+	return r;
+}
+
+/* The file of an mmap with a reference; *flags becomes anonymous for /dev/zero and other devices. NULL without the flag: no memory. */
+static struct mfile *map_file(struct cpu *c, struct replay_stream *s, unsigned *flags)
+{
+	if (*flags & MAP_ANONYMOUS_)
+		return NULL;
+	if (!s->call.has_file || s->call.file_kind == FILE_DEVICE) {
+		*flags |= MAP_ANONYMOUS_;
+		return NULL;
+	}
+	return replay_file(c, s->rp, s->call.file_dev, s->call.file_ino, s->call.file_size, s->call.file_kind == FILE_SHM);
+}
+
 static void sys_mmap(struct cpu *c, struct replay_stream *s, int64_t rec)
 {
 	struct process *p = s->proc;
 	const uint64_t *a = s->call.a;
-	uint64_t len = page_len(a[1]), here = 0, old;
-	unsigned flags = (unsigned)a[3];
-	const struct reloc_range *r;
-	struct mfile *f = NULL;
+	uint64_t len = page_len(a[1]), offset = 0, old;
+	unsigned flags = (unsigned)a[3] & ~MAP_FIXED_NOREPLACE_;
+	struct mfile *f;
 	int64_t at;
 
 	if (failed(rec) || !len || (uint64_t)rec + len > WORD_ADDR_MASK)
@@ -100,35 +147,24 @@ static void sys_mmap(struct cpu *c, struct replay_stream *s, int64_t rec)
 		return;
 	}
 	p->brk_failed = false;
-	flags &= ~MAP_FIXED_NOREPLACE_;
-	r = reloc_find(&p->map, (uint64_t)rec);
-	if (s->rp->o->keep_addresses) {
-		flags |= MAP_FIXED_;
-		here = (uint64_t)rec;
-	} else if (r && (flags & MAP_FIXED_)) {
-		here = (uint64_t)rec + r->delta;
-	} else {
-		flags &= ~MAP_FIXED_; /* a place of the program's own choice where nothing of it is here: let mmap choose */
+	f = map_file(c, s, &flags);
+	if (!f && !(flags & MAP_ANONYMOUS_)) {
+		s->rp->res->out_of_memory = true;
+		return;
 	}
-	if (!(flags & MAP_ANONYMOUS_)) {
-		if (s->call.has_file && s->call.file_kind != FILE_DEVICE)
-			f = replay_file(c, s->rp, s->call.file_dev, s->call.file_ino, s->call.file_size,
-					s->call.file_kind == FILE_SHM);
-		else
-			flags |= MAP_ANONYMOUS_; /* /dev/zero and other devices */
-		if (!(flags & MAP_ANONYMOUS_) && !f) {
-			s->rp->res->out_of_memory = true;
-			return;
-		}
-	}
+	if (f)
+		offset = a[5] & PAGE_MASK;
 	if (flags & MAP_FIXED_)
 		replay_account_memory(s->rp);
-	at = mm_mmap(c, p->mm, here, a[1], (unsigned)a[2] & 7, flags, f, f ? a[5] & PAGE_MASK : 0);
+	if (s->rp->o->keep_addresses)
+		at = map_piece(c, s, (uint64_t)rec, len, (uint64_t)rec, flags | MAP_FIXED_, f, offset);
+	else if (flags & MAP_FIXED_)
+		at = map_fixed(c, s, (uint64_t)rec, len, flags, f, offset);
+	else
+		at = map_piece(c, s, (uint64_t)rec, len, 0, flags, f, offset);
 	if (f)
 		file_put(c, f);
 	note_result(s, at, rec);
-	if (!failed(at))
-		map_error(s, reloc_set(&p->map, (uint64_t)rec, len, (uint64_t)at));
 }
 
 static void sys_brk(struct cpu *c, struct replay_stream *s, int64_t rec)

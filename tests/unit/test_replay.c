@@ -409,6 +409,31 @@ static void waiting_for_a_worker_is_not_think_time(void **state)
 	assert_true(o.r.elapsed_ns < 300000000);
 }
 
+/*
+ * Two maps side by side as recorded, the lower one mapped first: here the second lies below the first. A MAP_FIXED over the end of
+ * one and the start of the other must touch those two and nothing else.
+ */
+static void fixed_over_two_areas(void **state)
+{
+	struct hand *h = hand_new();
+
+	(void)state;
+	rec_mmap(h, 0, ANON, 16 * PAGE_SIZE);
+	rec_mmap(h, 0, ANON + 16 * PAGE_SIZE, 16 * PAGE_SIZE);
+	rec_mmap(h, 0, ANON + 64 * PAGE_SIZE, 16 * PAGE_SIZE);
+	rec_touch(h, 0, ANON, 32 * PAGE_SIZE, true);
+	rec_touch(h, 0, ANON + 64 * PAGE_SIZE, 16 * PAGE_SIZE, true);
+	call_enter(h, 0, 9, ANON + 12 * PAGE_SIZE, 8 * PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, ~0ULL, 0);
+	call_return(h, 0, 9, ANON + 12 * PAGE_SIZE, 100);
+	rec_touch(h, 0, ANON, 32 * PAGE_SIZE, true);
+	rec_touch(h, 0, ANON + 64 * PAGE_SIZE, 16 * PAGE_SIZE, true);
+	rec_exit(h, 0, EXIT_PROCESS);
+	struct outcome o = run_and_close(h, 1);
+
+	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 48 + 8);
+	assert_int_equal(o.r.rss_peak_bytes, 48 * PAGE_SIZE);
+}
+
 static void outside_wait_is_think_time(void **state)
 {
 	struct hand *h = hand_new();
@@ -556,6 +581,7 @@ int main(void)
 		cmocka_unit_test(peak_is_before_what_goes),
 		cmocka_unit_test(wait_without_waker_ends),
 		cmocka_unit_test(waiting_for_a_worker_is_not_think_time),
+		cmocka_unit_test(fixed_over_two_areas),
 		cmocka_unit_test(outside_wait_is_think_time),
 		cmocka_unit_test(read_into_fresh_memory_faults),
 		cmocka_unit_test(same_bytes_every_time),
