@@ -202,7 +202,7 @@ static int figures(const struct compare_options *o, struct compare_metric *m, co
 			return rc;
 		m->median[s] = m->value[s].value;
 		for (size_t i = 0; i < n; i++)
-			m->same = m->same && mine[i] == v[0];
+			m->same = m->same && mine[i] == v[i];
 		if (!s)
 			continue;
 		rc = stats_ratio(v, mine, n, &m->gain[s]);

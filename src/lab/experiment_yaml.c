@@ -95,7 +95,7 @@ ATTR_PRINTF(5, 6) static int fail(struct reader *r, const yaml_node_t *at, const
 
 	if (key && (size_t)n < r->errlen)
 		n += snprintf(r->err + n, r->errlen - (size_t)n, "%s: ", key);
-	if (value && (size_t)n < r->errlen) {
+	if (value && *value && (size_t)n < r->errlen) {
 		n += snprintf(r->err + n, r->errlen - (size_t)n, "%.40s: ", value);
 		for (char *c = r->err; *c; c++)
 			if ((unsigned char)*c < 0x20)

@@ -17,15 +17,15 @@ void report_figure_label(const struct experiment_row *row, char *buf, size_t len
 	switch (f->of) {
 	case OF_GAIN:
 		if (row->c->nr_with > 1)
-			snprintf(buf, len, "%s, gain of %s", f->metric, row->c->with[f->with]);
+			snprintf(buf, len, "%s: %s", f->metric, row->c->with[f->with]);
 		else
-			snprintf(buf, len, "%s, gain", f->metric);
+			snprintf(buf, len, "%s", f->metric);
 		break;
 	case OF_BASE:
-		snprintf(buf, len, "%s, %s", f->metric, row->c->base);
+		snprintf(buf, len, "%s of %s", f->metric, row->c->base);
 		break;
 	case OF_WITH:
-		snprintf(buf, len, "%s, %s", f->metric, row->c->with[f->with]);
+		snprintf(buf, len, "%s of %s", f->metric, row->c->with[f->with]);
 		break;
 	}
 }
@@ -58,7 +58,7 @@ static void published_cell(struct table *t, const struct experiment_row *row)
 	char buf[80], v[40];
 
 	if (!row->f->has_published) {
-		table_cell(t, row->c->control && row->f->of == OF_GAIN ? "(none expected)" : "-");
+		table_cell(t, row->c->control && row->f->of == OF_GAIN ? "none" : "-");
 		return;
 	}
 	if (!strcmp(row->unit, "ratio"))
@@ -85,10 +85,10 @@ static void verdict(const struct experiment_row *row, char *buf, size_t len)
 	if (!m->run || !m->e.n)
 		return;
 	if (row->c->control && row->f->of == OF_GAIN) {
-		snprintf(buf, len, "%s", flat(row, m) ? "flat, as it should be" : "NOT flat");
+		snprintf(buf, len, "%s", flat(row, m) ? "flat" : "NOT flat");
 	} else if (row->f->has_published && row->f->of == OF_GAIN) {
 		off = (m->e.value - row->f->published) * 100;
-		snprintf(buf, len, "%+.1f points%s", off,
+		snprintf(buf, len, "%+.1f%s", off,
 			 !row->f->has_within ? "" : fabs(off) <= row->f->within * 100 ? ", near" : ", NOT near");
 	} else if (row->f->has_published && row->f->published > 0) {
 		snprintf(buf, len, "x %.2f", m->e.value / row->f->published);
@@ -108,7 +108,7 @@ static void trial_text(FILE *f, const char *what, const char *where, const struc
 
 static void case_text(FILE *f, const struct experiment_row *rows, uint32_t n, bool bold)
 {
-	static const char *const heading[] = { "", "published", "modelled", "measured here", "model against published" };
+	static const char *const heading[] = { "gains; values of one side", "published", "modelled", "measured here", "model" };
 	const struct experiment_case *c = rows->c;
 	struct table t;
 	char buf[120];
@@ -165,7 +165,8 @@ void report_experiment_text(FILE *f, const struct experiment *e, const struct ex
 		case_text(f, &r->rows[i], n, bold);
 	}
 	fputs("Gains: new over old for rates, old over new for times; more than 1 is better. In brackets the interval of 95 %, or, of fewer\n"
-	      "than six rounds, the range of what was seen. Modelled and measured figures are of different machines.\n", f);
+	      "than six rounds, the range of what was seen. Modelled and measured figures are of different machines. The last column: points\n"
+	      "of a gain that the model is above the published one; the model's value over the published one; whether a control is flat.\n", f);
 	if (r->no_host[0])
 		fprintf(f, "Not measured here: %s.\n", r->no_host);
 	if (r->no_hwcount[0])

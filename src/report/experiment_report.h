@@ -11,7 +11,7 @@
 void report_experiment_text(FILE *f, const struct experiment *e, const struct experiment_result *r, bool bold);
 /* NULL: no memory. */
 json_t *report_experiment_json(const struct experiment *e, const struct experiment_result *r);
-/* How a row is called below its case: "throughput", "ipc, linear". */
+/* How a row is called below its case: "throughput: target_last" (its gain), "ipc of linear". */
 void report_figure_label(const struct experiment_row *row, char *buf, size_t len);
 
 #endif
