@@ -136,7 +136,7 @@ static bool arr_access(struct cache_arr *a, uint64_t line)
 		return true;
 	}
 	w = cache_victim(a, p.set);
-	assert_true(w < a->ways);
+	assert_true(w < a->g.ways);
 	if (cache_tags(p.set)[w] != TAG_NONE)
 		assert_int_equal(cache_pos(a, cache_line_of(a, p.index, cache_tags(p.set)[w])).index, p.index);
 	cache_tags(p.set)[w] = p.tag;
@@ -360,7 +360,7 @@ static void check_hierarchy(enum inclusion incl, unsigned stores_of_8)
 	d.llc.inclusion = incl;
 	d.llc.size = 32768;
 	assert_int_equal(fix_create(&f, &d, false, err, sizeof(err)), 0);
-	f.md->core.socket[0].llc.fold = false;
+	f.md->core.socket[0].llc.g.fold = false;
 	if (incl != INCL_INCLUSIVE) { /* a filter that never overflows */
 		cache_arr_done(&f.md->core.socket[0].filter);
 		assert_int_equal(cache_arr_init(&f.md->core.socket[0].filter, 1 << 20, 12, REPL_LRU, true, true, 0), 0);

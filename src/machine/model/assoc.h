@@ -14,13 +14,15 @@
 #include <stdint.h>
 
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 #define ASSOC_NIBBLES 0x1111111111111111ULL
 #define ASSOC_LRU_INIT 0xfedcba9876543210ULL
 #define ASSOC_LRU_WAYS 16U
 #define ASSOC_MAX_WAYS 64U
+#define ASSOC_NO_TAG 0xffffffffU
+#define ASSOC_BYTES 32U /* at once, in a set's flags */
 
 #ifdef __SSE2__
 /* All ones in the lanes of tags[i .. i + 3] that equal k. */
@@ -47,6 +49,15 @@ static ATTR_ALWAYS_INLINE uint64_t assoc_mask16(__m128i a, __m128i b, __m128i c,
 }
 #endif
 
+#ifdef ASSOC_AVX2
+static ATTR_ALWAYS_INLINE uint64_t assoc_match8(const uint32_t *tags, uint32_t tag)
+{
+	__m256i t = _mm256_loadu_si256((const __m256i *)(const void *)tags);
+
+	return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(t, _mm256_set1_epi32((int)tag))));
+}
+#endif
+
 /* Bit i is set when tags[i] == tag. n is a multiple of 4, at most 64; tags is 16-byte aligned. */
 static ATTR_ALWAYS_INLINE uint64_t assoc_match32(const uint32_t *tags, unsigned n, uint32_t tag)
 {
@@ -54,13 +65,20 @@ static ATTR_ALWAYS_INLINE uint64_t assoc_match32(const uint32_t *tags, unsigned 
 
 #ifdef __SSE2__
 	__m128i k = _mm_set1_epi32((int)tag);
-	unsigned i;
+	unsigned i = 0;
 
 	if (n == 4)
 		return assoc_mask4(assoc_eq4(tags, k));
+#ifdef ASSOC_AVX2
+	for (; i + 8 <= n; i += 8)
+		m |= assoc_match8(tags + i, tag) << i;
+	for (; i < n; i += 4)
+		m |= assoc_mask4(assoc_eq4(tags + i, k)) << i;
+	return m;
+#endif
 	if (n == 8)
 		return assoc_mask8(assoc_eq4(tags, k), assoc_eq4(tags + 4, k));
-	for (i = 0; i + 16 <= n; i += 16)
+	for (; i + 16 <= n; i += 16)
 		m |= assoc_mask16(assoc_eq4(tags + i, k), assoc_eq4(tags + i + 4, k), assoc_eq4(tags + i + 8, k),
 				  assoc_eq4(tags + i + 12, k)) << i;
 	for (; i < n; i += 4)
@@ -90,6 +108,31 @@ static ATTR_ALWAYS_INLINE uint64_t assoc_match_bits(const uint8_t *bytes, unsign
 		m |= (uint64_t)((bytes[i] & mask) == mask) << i;
 #endif
 	return m & (~0ULL >> (64 - n));
+}
+
+/*
+ * For re-reference values in the upper bits of flags bytes (cache.h): which have all of bits 7..5 set (invalid), which have 7 and 6 set.
+ * n is at most 64; reads up to the next multiple of ASSOC_BYTES.
+ */
+static ATTR_ALWAYS_INLINE void assoc_match_rrpv(const uint8_t *bytes, unsigned n, uint64_t *ret_invalid, uint64_t *ret_max)
+{
+	uint64_t in_set = ~0ULL >> (64 - n);
+#ifdef ASSOC_AVX2
+	uint64_t invalid = 0, max = 0;
+
+	for (unsigned i = 0; i < n; i += 32) {
+		__m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(bytes + i)), v2 = _mm256_add_epi8(v, v);
+		__m256i m = _mm256_and_si256(v, v2);
+
+		max |= (uint64_t)(unsigned)_mm256_movemask_epi8(m) << i;
+		invalid |= (uint64_t)(unsigned)_mm256_movemask_epi8(_mm256_and_si256(m, _mm256_add_epi8(v2, v2))) << i;
+	}
+	*ret_invalid = invalid & in_set;
+	*ret_max = max & in_set;
+#else
+	*ret_invalid = assoc_match_bits(bytes, n, 0xe0) & in_set;
+	*ret_max = assoc_match_bits(bytes, n, 0xc0) & in_set;
+#endif
 }
 
 /* All ones in the nibbles up to and including the one that holds `way`. */
@@ -122,7 +165,7 @@ static ATTR_ALWAYS_INLINE uint64_t assoc_lru_rotate(uint64_t order, unsigned way
 }
 
 /* Make `way` the next victim. */
-static inline uint64_t assoc_lru_demote(uint64_t order, unsigned way, unsigned ways)
+static ATTR_ALWAYS_INLINE uint64_t assoc_lru_demote(uint64_t order, unsigned way, unsigned ways)
 {
 	uint64_t below = assoc_lru_upto(order, way) >> 4;
 	uint64_t in_set = ~0ULL >> (64 - 4 * ways);

@@ -43,16 +43,28 @@ static ATTR_ALWAYS_INLINE void clock_raw(struct cpu *c, struct core_cpu *cc, uin
 	clock_ps(c, cc, acc >> 32);
 }
 
-/* core.c: the window's boundary lies within the next n instructions. */
+static ATTR_ALWAYS_INLINE void window_head(struct core_cpu *cc)
+{
+	cc->stall_insn = cc->win_head == cc->win_tail ? CORE_NEVER :
+							cc->win_insn[cc->win_head % CORE_WINDOW_RING] + cc->window;
+}
+
+/* core.c: any number of instructions. */
 void clock_cross(struct cpu *c, struct core_cpu *cc, uint64_t n);
 
 /* n instructions. n * insn_rate must fit in 64 bits: n below 2^20 or so; clock_cross takes any n. */
 static ATTR_ALWAYS_INLINE void clock_insns(struct cpu *c, struct core_cpu *cc, uint64_t n)
 {
-	if (likely(cc->insn + n < cc->stall_insn))
-		clock_raw(c, cc, n);
-	else
-		clock_cross(c, cc, n);
+	while (cc->insn + n >= cc->stall_insn && n) { /* the window's boundary lies within them */
+		uint64_t k = cc->stall_insn - cc->insn;
+
+		clock_raw(c, cc, k);
+		clock_stall(c, cc, cc->win_done[cc->win_head % CORE_WINDOW_RING]);
+		cc->win_head++;
+		window_head(cc);
+		n -= k;
+	}
+	clock_raw(c, cc, n);
 }
 
 /* ---- line buffers ---- */
@@ -85,12 +97,6 @@ static ATTR_ALWAYS_INLINE void mshr_take(struct core_cpu *cc, uint64_t done)
 }
 
 /* ---- loads ---- */
-
-static ATTR_ALWAYS_INLINE void window_head(struct core_cpu *cc)
-{
-	cc->stall_insn = cc->win_head == cc->win_tail ? CORE_NEVER :
-							cc->win_insn[cc->win_head % CORE_WINDOW_RING] + cc->window;
-}
 
 /*
  * The load that has just been issued has its data at `done`. One that is ready before an older one can never be what the window waits

@@ -24,19 +24,9 @@
 
 void clock_cross(struct cpu *c, struct core_cpu *cc, uint64_t n)
 {
-	while (n) {
-		uint64_t k = MIN(n, INSNS_AT_ONCE);
-
-		if (cc->insn + k >= cc->stall_insn) {
-			k = cc->stall_insn - cc->insn;
-			clock_raw(c, cc, k);
-			clock_stall(c, cc, cc->win_done[cc->win_head % CORE_WINDOW_RING]);
-			cc->win_head++;
-			window_head(cc);
-		} else {
-			clock_raw(c, cc, k);
-		}
-		n -= k;
+	for (uint64_t k; n; n -= k) {
+		k = MIN(n, INSNS_AT_ONCE);
+		clock_insns(c, cc, k);
 	}
 }
 

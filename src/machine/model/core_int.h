@@ -123,6 +123,7 @@ struct core_socket {
 };
 
 struct core_shared {
+	const struct core_hot *hot; /* hot.h: the code for this machine's shape */
 	uint32_t nr_sockets, nr_cores, cores_per_socket, threads_per_core;
 	struct core_phys *phys;
 	struct core_socket socket[DESC_MAX_SOCKETS];

@@ -8,7 +8,7 @@
  * Priced: the last level's latency, a transfer between cores when another core had to be asked, another socket's answer when one may
  * hold the line, memory otherwise. Which sockets may hold a line is known by 64 KiB of memory (core_shared.ever): a superset.
  */
-#include "machine/model/cache.h"
+#include "machine/model/llc.h"
 
 #include "base/assert.h"
 #include "machine/model/model_int.h"
@@ -51,11 +51,11 @@ static ATTR_ALWAYS_INLINE void entry_set_flags(const struct entry *e, uint8_t fl
 static ATTR_ALWAYS_INLINE core_set sharers_at(const struct cache_arr *a, const unsigned char *set, uint64_t index,
 					      unsigned way)
 {
-	uint8_t s = set[a->off_sharers + way];
+	uint8_t s = set[a->g.off_sharers + way];
 
 	if (likely(s != SHARERS_MANY))
 		return s ? CORE_BIT(s - 1) : 0;
-	return a->mask[index * a->ways + way];
+	return a->mask[index * a->g.ways + way];
 }
 
 static ATTR_ALWAYS_INLINE core_set entry_sharers(const struct entry *e)
@@ -65,14 +65,14 @@ static ATTR_ALWAYS_INLINE core_set entry_sharers(const struct entry *e)
 
 static ATTR_ALWAYS_INLINE void entry_set_sharers(const struct entry *e, core_set mask)
 {
-	uint8_t *s = &e->pos.set[e->a->off_sharers + (unsigned)e->way];
+	uint8_t *s = &e->pos.set[e->a->g.off_sharers + (unsigned)e->way];
 
 	if (likely(!(mask & (mask - 1)))) {
 		*s = mask ? (uint8_t)(1 + core_set_first(mask)) : 0;
 		return;
 	}
 	*s = SHARERS_MANY;
-	e->a->mask[e->pos.index * e->a->ways + (unsigned)e->way] = mask;
+	e->a->mask[e->pos.index * e->a->g.ways + (unsigned)e->way] = mask;
 }
 
 static ATTR_ALWAYS_INLINE struct core_phys *core_at(struct core_shared *sh, unsigned socket, unsigned index)
@@ -117,16 +117,17 @@ static unsigned drop_sharers(struct model *md, unsigned socket, core_set mask, u
 /* The entry to fill for a line in the last level (or, with `filter`, the snoop filter) of a socket; its old occupant is thrown out. */
 static void make_room(struct model *md, struct core_cpu *cc, unsigned socket, bool filter, struct entry *e, uint64_t t);
 
-static void evict(struct model *md, struct core_cpu *cc, unsigned socket, bool filter, const struct entry *e, unsigned way,
-		  uint64_t t)
+void llc_evict(struct model *md, struct core_cpu *cc, unsigned socket, bool filter, const struct cache_pos *p, unsigned way,
+	       uint64_t t)
 {
-	struct cache_arr *a = e->a;
-	uint64_t line = cache_line_of(a, e->pos.index, cache_tags(e->pos.set)[way]);
-	uint8_t flags = cache_flags(a, e->pos.set)[way];
+	struct core_socket *so = &md->core.socket[socket];
+	struct cache_arr *a = filter ? &so->filter : &so->llc;
+	uint64_t line = cache_line_of(a, p->index, cache_tags(p->set)[way]);
+	uint8_t flags = cache_flags(a, p->set)[way];
 	bool dirty = flags & DIR_DIRTY;
 
 	if (md->core.inclusive || filter) {
-		core_set mask = sharers_at(a, e->pos.set, e->pos.index, way);
+		core_set mask = sharers_at(a, p->set, p->index, way);
 
 		if (mask && (drop_sharers(md, socket, mask, line, &cc->stats.back_invalidations) & PROBE_DIRTY))
 			dirty = true;
@@ -135,7 +136,7 @@ static void evict(struct model *md, struct core_cpu *cc, unsigned socket, bool f
 		return;
 	if (filter) {
 		/* What the filter drops from the cores goes where every victim of L2 goes. */
-		struct entry v = entry_find(&md->core.socket[socket].llc, line);
+		struct entry v = entry_find(&so->llc, line);
 
 		if (v.way < 0)
 			make_room(md, cc, socket, false, &v, t);
@@ -150,11 +151,11 @@ static void make_room(struct model *md, struct core_cpu *cc, unsigned socket, bo
 	struct cache_arr *a = e->a;
 	unsigned char *set = e->pos.set;
 	unsigned way = cache_victim(a, set);
-	uint8_t *flags = &cache_flags(a, set)[way], *sharers = &set[a->off_sharers + way];
+	uint8_t *flags = &cache_flags(a, set)[way], *sharers = &set[a->g.off_sharers + way];
 
 	/* A clean line that no core has leaves nothing to do. */
 	if ((*flags & DIR_DIRTY) || *sharers)
-		evict(md, cc, socket, filter, e, way, t);
+		llc_evict(md, cc, socket, filter, &e->pos, way, t);
 	cache_tags(set)[way] = e->pos.tag;
 	*flags = 0;
 	*sharers = 0;
@@ -370,48 +371,6 @@ static uint64_t share(struct model *md, struct core_cpu *cc, struct core_phys *c
 	return ready;
 }
 
-/*
- * The common cases under inclusion, in one piece: a load of a line that nobody else of the socket has, or that no socket has.
- * False: the general way.
- */
-static ATTR_ALWAYS_INLINE bool load_inclusive(struct model *md, struct core_cpu *cc, struct core_phys *core, uint64_t line,
-					      uint64_t t, enum mem_op op, const struct entry *l, uint8_t *ret_state,
-					      uint64_t *ret_ready)
-{
-	struct core_shared *sh = &md->core;
-	uint8_t self = (uint8_t)(core->index + 1), *ever, *f, *s;
-	unsigned way = (unsigned)l->way;
-
-	if (l->way >= 0) {
-		s = &l->pos.set[l->a->off_sharers + way];
-		f = &cache_flags(l->a, l->pos.set)[way];
-		if (*s && *s != self)
-			return false;
-		cache_touch(l->a, l->pos.set, way);
-		cc->stats.llc_hits += op != MEM_PREFETCH;
-		*ret_ready = t;
-	} else {
-		ever = &sh->ever[line >> 10];
-		if (*ever & (uint8_t)~(1U << core->socket))
-			return false;
-		*ever |= (uint8_t)(1U << core->socket);
-		cc->stats.llc_misses += op != MEM_PREFETCH;
-		*ret_ready = dram_read(md, cc, core->socket, node_of(sh, line), t);
-		way = cache_victim(l->a, l->pos.set);
-		s = &l->pos.set[l->a->off_sharers + way];
-		f = &cache_flags(l->a, l->pos.set)[way];
-		if (*s || (*f & DIR_DIRTY))
-			evict(md, cc, core->socket, false, l, way, t);
-		cache_tags(l->pos.set)[way] = l->pos.tag;
-		*f = DIR_GLOBAL;
-		cache_inserted(l->a, l->pos.set, way);
-	}
-	*s = self;
-	*f = (uint8_t)((*f & ~DIR_OWNED) | (*f & DIR_GLOBAL ? DIR_OWNED : 0));
-	*ret_state = (uint8_t)(*f & DIR_GLOBAL ? LINE_W : 0);
-	return true;
-}
-
 uint64_t llc_access(struct core_cpu *cc, uint64_t line, uint64_t t, enum mem_op op, uint8_t *ret_state)
 {
 	struct model *md = cc->md;
@@ -419,16 +378,9 @@ uint64_t llc_access(struct core_cpu *cc, uint64_t line, uint64_t t, enum mem_op 
 	struct core_shared *sh = &md->core;
 	struct core_socket *so = &sh->socket[core->socket];
 	struct entry l = entry_find(&so->llc, line), dir;
-	uint64_t ready;
 
 	t += md->desc.llc.latency_ps;
-	if (likely(sh->inclusive)) {
-		if (!mem_op_writes(op) && likely(load_inclusive(md, cc, core, line, t, op, &l, ret_state, &ready)))
-			return ready;
-		dir = l;
-	} else {
-		dir = entry_find(&so->filter, line);
-	}
+	dir = sh->inclusive ? l : entry_find(&so->filter, line);
 	if (l.way < 0 && dir.way < 0)
 		return miss(md, cc, core, line, t, op, &dir, ret_state);
 	if (l.way >= 0)
@@ -496,9 +448,9 @@ static void validate_line(struct model *md, struct core_phys *core, uint64_t lin
 static void validate_core(struct model *md, struct core_phys *core, struct cache_arr *a)
 {
 	for (uint64_t s = 0; s < a->sets; s++) {
-		unsigned char *set = a->base + s * a->stride;
+		unsigned char *set = a->base + s * a->g.stride;
 
-		for (unsigned w = 0; w < a->ways; w++)
+		for (unsigned w = 0; w < a->g.ways; w++)
 			if (cache_tags(set)[w] != TAG_NONE)
 				validate_line(md, core, cache_line_of(a, s, cache_tags(set)[w]), cache_flags(a, set)[w]);
 	}
@@ -509,9 +461,9 @@ static void validate_global(struct model *md, unsigned socket, struct cache_arr 
 	struct core_shared *sh = &md->core;
 
 	for (uint64_t s = 0; s < a->sets; s++) {
-		unsigned char *set = a->base + s * a->stride;
+		unsigned char *set = a->base + s * a->g.stride;
 
-		for (unsigned w = 0; w < a->ways; w++) {
+		for (unsigned w = 0; w < a->g.ways; w++) {
 			uint32_t tag = cache_tags(set)[w];
 			uint64_t line = cache_line_of(a, s, tag);
 

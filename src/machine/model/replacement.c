@@ -21,7 +21,7 @@
 
 static uint8_t *repl_bytes(const struct cache_arr *a, unsigned char *set)
 {
-	return set + a->off_repl;
+	return set + a->g.off_repl;
 }
 
 static void bytes_to_front(uint8_t *b, unsigned way)
@@ -88,44 +88,44 @@ static unsigned rrip_age(struct cache_arr *a, unsigned char *set)
 {
 	uint8_t *f = cache_flags(a, set), max = 0;
 
-	for (unsigned i = 0; i < a->ways; i++)
+	for (unsigned i = 0; i < a->g.ways; i++)
 		max = MAX(max, f[i] & RRPV_MAX);
-	for (unsigned i = 0; i < a->ways; i++)
+	for (unsigned i = 0; i < a->g.ways; i++)
 		f[i] = (uint8_t)(f[i] + (RRPV_MAX - max));
-	return (unsigned)__builtin_ctzll(assoc_match_bits(f, a->ways, RRPV_MAX));
+	return (unsigned)__builtin_ctzll(assoc_match_bits(f, a->g.ways, RRPV_MAX));
 }
 
 void cache_touch_other(const struct cache_arr *a, unsigned char *set, unsigned way)
 {
-	if (a->policy == REPL_LRU)
+	if (a->g.policy == REPL_LRU)
 		bytes_to_front(repl_bytes(a, set), way);
-	else if (a->policy == REPL_PLRU)
-		plru_point(cache_order(a, set), way, a->ways, true);
+	else if (a->g.policy == REPL_PLRU)
+		plru_point(cache_order(a, set), way, a->g.ways, true);
 }
 
 unsigned cache_victim_other(struct cache_arr *a, unsigned char *set)
 {
 	uint64_t invalid;
 
-	if (a->kind == KIND_RRIP)
+	if (a->g.kind == KIND_RRIP)
 		return rrip_age(a, set);
-	invalid = assoc_match32(cache_tags(set), a->wpad, TAG_NONE) & (~0ULL >> (64 - a->ways));
+	invalid = assoc_match32(cache_tags(set), a->g.wpad, TAG_NONE) & (~0ULL >> (64 - a->g.ways));
 	if (invalid)
 		return (unsigned)__builtin_ctzll(invalid);
-	if (a->policy == REPL_LRU)
-		return repl_bytes(a, set)[a->ways - 1];
-	if (a->policy == REPL_PLRU) {
+	if (a->g.policy == REPL_LRU)
+		return repl_bytes(a, set)[a->g.ways - 1];
+	if (a->g.policy == REPL_PLRU) {
 		*cache_order(a, set) &= ~PLRU_HOLES;
-		return plru_victim(*cache_order(a, set), a->ways);
+		return plru_victim(*cache_order(a, set), a->g.ways);
 	}
-	return (unsigned)(((unsigned __int128)rng_splitmix(&a->random) * a->ways) >> 64);
+	return (unsigned)(((unsigned __int128)rng_splitmix(&a->random) * a->g.ways) >> 64);
 }
 
 void cache_inserted_other(struct cache_arr *a, unsigned char *set, unsigned way)
 {
 	uint8_t *f = &cache_flags(a, set)[way];
 
-	if (a->policy == REPL_BRRIP)
+	if (a->g.policy == REPL_BRRIP)
 		*f = (uint8_t)((*f & ~REPL_BITS) |
 			       (rng_splitmix(&a->random) % BRRIP_RARE ? RRPV_MAX : RRPV_MAX - RRPV_ONE));
 	else
@@ -135,46 +135,30 @@ void cache_inserted_other(struct cache_arr *a, unsigned char *set, unsigned way)
 void cache_drop_way(struct cache_arr *a, unsigned char *set, unsigned way)
 {
 	cache_tags(set)[way] = TAG_NONE;
-	cache_flags(a, set)[way] = a->kind == KIND_RRIP ? RRPV_INVALID : 0;
-	if (a->off_sharers)
-		set[a->off_sharers + way] = 0;
-	if (a->kind == KIND_LRU) {
-		*cache_order(a, set) = assoc_lru_demote(*cache_order(a, set), way, a->ways);
-	} else if (a->policy == REPL_LRU) {
-		bytes_to_back(repl_bytes(a, set), way, a->ways);
-	} else if (a->policy == REPL_PLRU) {
-		plru_point(cache_order(a, set), way, a->ways, false);
+	cache_flags(a, set)[way] = a->g.kind == KIND_RRIP ? RRPV_INVALID : 0;
+	if (a->g.off_sharers)
+		set[a->g.off_sharers + way] = 0;
+	if (a->g.kind == KIND_LRU) {
+		*cache_order(a, set) = assoc_lru_demote(*cache_order(a, set), way, a->g.ways);
+	} else if (a->g.policy == REPL_LRU) {
+		bytes_to_back(repl_bytes(a, set), way, a->g.ways);
+	} else if (a->g.policy == REPL_PLRU) {
+		plru_point(cache_order(a, set), way, a->g.ways, false);
 		*cache_order(a, set) |= PLRU_HOLES;
 	}
 }
 
-static void layout(struct cache_arr *a, bool directory)
-{
-	uint32_t off = a->wpad * 4;
-
-	a->off_flags = off;
-	off += a->wpad;
-	if (directory) {
-		a->off_sharers = off;
-		off += a->wpad;
-	}
-	a->off_repl = ALIGN_UP(off, 8U);
-	off = a->off_repl + (a->policy == REPL_LRU && a->kind == KIND_OTHER ? ALIGN_UP(a->ways, 8U) : 8U);
-	off = MAX(off, a->off_flags + ALIGN_UP(a->ways, 16U)); /* assoc_match_bits reads that far */
-	a->stride = ALIGN_UP(off, 64U);
-}
-
 static void set_init(struct cache_arr *a, unsigned char *set)
 {
-	memset(set, 0xff, a->wpad * 4);
-	if (a->kind == KIND_RRIP)
-		memset(cache_flags(a, set), RRPV_INVALID, a->ways);
-	else if (a->kind == KIND_LRU)
+	memset(set, 0xff, a->g.wpad * 4);
+	if (a->g.kind == KIND_RRIP)
+		memset(cache_flags(a, set), RRPV_INVALID, a->g.ways);
+	else if (a->g.kind == KIND_LRU)
 		*cache_order(a, set) = ASSOC_LRU_INIT;
-	else if (a->policy == REPL_PLRU)
+	else if (a->g.policy == REPL_PLRU)
 		*cache_order(a, set) = PLRU_HOLES;
-	else if (a->policy == REPL_LRU)
-		for (unsigned w = 0; w < a->ways; w++)
+	else if (a->g.policy == REPL_LRU)
+		for (unsigned w = 0; w < a->g.ways; w++)
 			repl_bytes(a, set)[w] = (uint8_t)w;
 }
 
@@ -196,54 +180,42 @@ static unsigned char *sets_alloc(size_t size)
 
 static void plru_init(struct cache_arr *a)
 {
-	a->plru_leaves = plru_leaves(a->ways);
-	for (unsigned w = 0; w < a->ways; w++) {
+	unsigned leaves = plru_leaves(a->g.ways);
+
+	for (unsigned w = 0; w < a->g.ways; w++) {
 		uint64_t ones = 0;
 
-		for (unsigned node = (a->plru_leaves + w) / 2; node; node /= 2)
+		for (unsigned node = (leaves + w) / 2; node; node /= 2)
 			a->plru_path[w] |= (uint16_t)(1U << node);
-		plru_point(&ones, w, a->ways, true);
+		plru_point(&ones, w, a->g.ways, true);
 		a->plru_away[w] = (uint16_t)ones;
 	}
-	for (unsigned node = 1, span = a->plru_leaves, n = 1; span > 1; span /= 2, n *= 2)
+	for (unsigned node = 1, span = leaves, n = 1; span > 1; span /= 2, n *= 2)
 		for (unsigned i = 0; i < n; i++, node++)
-			if (i * span + span / 2 >= a->ways)
+			if (i * span + span / 2 >= a->g.ways)
 				a->plru_left |= (uint16_t)(1U << node);
-}
-
-static enum cache_kind kind_of(enum replacement policy, uint32_t ways)
-{
-	if (policy == REPL_SRRIP || policy == REPL_BRRIP)
-		return KIND_RRIP;
-	if (ways > 16 || policy == REPL_RANDOM)
-		return KIND_OTHER;
-	return policy == REPL_LRU ? KIND_LRU : KIND_PLRU;
 }
 
 int cache_arr_init(struct cache_arr *a, uint64_t size, uint32_t ways, enum replacement policy, bool directory, bool fold,
 		   uint64_t seed)
 {
-	*a = (struct cache_arr){ .ways = ways, .policy = policy, .random = seed };
+	*a = (struct cache_arr){ .random = seed };
 	if (!ways || ways > ASSOC_MAX_WAYS)
 		return -EINVAL;
 	a->sets = size / CACHE_LINE / ways;
 	if (a->sets < 2 || a->sets > 1U << 26)
 		return -EINVAL;
-	a->wpad = ALIGN_UP(ways, 4U);
-	a->kind = kind_of(policy, ways);
-	if (a->kind == KIND_PLRU)
+	a->g = cache_geometry(ways, policy, directory, !(a->sets & (a->sets - 1)), fold);
+	if (a->g.kind == KIND_PLRU)
 		plru_init(a);
 	a->magic = ~0ULL / a->sets + 1;
-	if (!(a->sets & (a->sets - 1))) {
+	if (a->g.pow2)
 		a->shift = (uint32_t)__builtin_ctzll(a->sets);
-		a->fold = fold;
-	}
-	layout(a, directory);
-	a->base = sets_alloc(a->sets * a->stride);
+	a->base = sets_alloc(a->sets * a->g.stride);
 	if (!a->base)
 		return -ENOMEM;
 	for (uint64_t s = 0; s < a->sets; s++)
-		set_init(a, a->base + s * a->stride);
+		set_init(a, a->base + s * a->g.stride);
 	if (directory) {
 		a->mask = calloc(a->sets * ways, sizeof(*a->mask));
 		if (!a->mask)

@@ -14,17 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-void tlb_touch_stamp(struct tlb_arr *a, uint32_t set, unsigned way)
+void tlb_touch_stamp(struct tlb_arr *a, unsigned char *set, unsigned way)
 {
-	a->order[(size_t)set * a->ways + way] = ++a->stamp;
+	tlb_order(a->g, set)[way] = ++a->stamp;
 }
 
-unsigned tlb_oldest(const struct tlb_arr *a, uint32_t set)
+unsigned tlb_oldest(const struct tlb_arr *a, unsigned char *set)
 {
-	const uint64_t *s = a->order + (size_t)set * a->ways;
+	const uint64_t *s = tlb_order(a->g, set);
 	unsigned min = 0;
 
-	for (unsigned w = 1; w < a->ways; w++)
+	for (unsigned w = 1; w < a->g.ways; w++)
 		if (s[w] < s[min])
 			min = w;
 	return min;
@@ -32,35 +32,29 @@ unsigned tlb_oldest(const struct tlb_arr *a, uint32_t set)
 
 uint64_t *tlb_peek(const struct tlb_arr *a, uint64_t vpn, uint32_t tag)
 {
-	uint32_t set;
-	int way;
+	unsigned char *set = tlb_set(a, a->g, vpn);
+	int way = tlb_way(a->g, set, tlb_key(vpn, tag));
 
-	if (!a->ways)
-		return NULL;
-	set = tlb_set(a, vpn);
-	way = tlb_way(a, set, tlb_key(vpn, tag));
-	return way < 0 ? NULL : tlb_keys(a, set) + a->ways + way;
+	return way < 0 ? NULL : tlb_keys(a->g, set) + a->g.ways + way;
 }
 
-static void drop_way(struct tlb_arr *a, uint32_t set, unsigned way)
+static void drop_way(struct tlb_arr *a, unsigned char *set, unsigned way)
 {
-	tlb_keys(a, set)[way] = TLB_KEY_NONE;
-	a->digest[(size_t)set * a->wpad + way] = tlb_digest(TLB_KEY_NONE);
-	if (a->ways <= ASSOC_LRU_WAYS)
-		a->order[set] = assoc_lru_demote(a->order[set], way, a->ways);
+	uint64_t *order = tlb_order(a->g, set);
+
+	tlb_keys(a->g, set)[way] = TLB_KEY_NONE;
+	((uint32_t *)(void *)set)[way] = tlb_digest(TLB_KEY_NONE);
+	if (a->g.ways <= ASSOC_LRU_WAYS)
+		*order = assoc_lru_demote(*order, way, a->g.ways);
 	else
-		a->order[(size_t)set * a->ways + way] = 0;
+		order[way] = 0;
 }
 
 void tlb_drop(struct tlb_arr *a, uint64_t vpn, uint32_t tag)
 {
-	uint32_t set;
-	int way;
+	unsigned char *set = tlb_set(a, a->g, vpn);
+	int way = tlb_way(a->g, set, tlb_key(vpn, tag));
 
-	if (!a->ways)
-		return;
-	set = tlb_set(a, vpn);
-	way = tlb_way(a, set, tlb_key(vpn, tag));
 	if (way >= 0)
 		drop_way(a, set, (unsigned)way);
 }
@@ -69,54 +63,47 @@ void tlb_drop(struct tlb_arr *a, uint64_t vpn, uint32_t tag)
 static void drop_all(struct tlb_arr *a, uint32_t tag, uint64_t first, uint64_t last)
 {
 	for (uint32_t s = 0; s < a->sets; s++) {
-		uint64_t *k = tlb_keys(a, s);
+		unsigned char *set = a->base + (size_t)s * a->g.stride;
+		uint64_t *k = tlb_keys(a->g, set);
 
-		for (unsigned w = 0; w < a->ways; w++) {
+		for (unsigned w = 0; w < a->g.ways; w++) {
 			uint64_t vpn = k[w] >> TLB_KEY_LOW;
 
 			if (k[w] != TLB_KEY_NONE && (k[w] & ((1ULL << TLB_KEY_LOW) - 1)) == tag && vpn >= first && vpn <= last)
-				drop_way(a, s, w);
+				drop_way(a, set, w);
 		}
 	}
 }
 
 int tlb_arr_init(struct tlb_arr *a, uint32_t entries, uint32_t ways)
 {
-	size_t keys, orders, digests;
-
 	*a = (struct tlb_arr){ 0 };
 	if (!entries)
 		ways = 0;
 	else if (!ways || ways > entries)
 		ways = entries;
-	if ((ways && entries % ways) || ways > ASSOC_MAX_WAYS * 2)
+	if ((ways && entries % ways) || ways > ASSOC_MAX_WAYS)
 		return -EINVAL;
-	a->ways = ways;
-	a->wpad = ALIGN_UP(MAX(ways, 1U), 4U);
 	a->sets = ways ? entries / ways : 1;
-	a->mask = a->sets & (a->sets - 1) ? TLB_MODULO : a->sets - 1;
-	keys = ALIGN_UP(2UL * MAX(entries, 4U) * sizeof(uint64_t), 64UL);
-	orders = ALIGN_UP((ways <= ASSOC_LRU_WAYS ? a->sets : entries) * sizeof(uint64_t), 64UL);
-	digests = ALIGN_UP((size_t)a->sets * a->wpad * sizeof(uint32_t), 64UL);
-	a->digest = aligned_alloc(64, digests);
-	a->key = aligned_alloc(64, keys);
-	a->order = aligned_alloc(64, orders);
-	if (!a->digest || !a->key || !a->order)
+	a->g = tlb_geometry(ways, !(a->sets & (a->sets - 1)));
+	a->base = aligned_alloc(64, (size_t)a->sets * a->g.stride);
+	if (!a->base)
 		return -ENOMEM;
-	memset(a->digest, 0xff, digests);
-	memset(a->key, 0xff, keys);
-	memset(a->order, 0, orders);
-	if (ways <= ASSOC_LRU_WAYS)
-		for (uint32_t s = 0; s < a->sets; s++)
-			a->order[s] = ASSOC_LRU_INIT;
+	memset(a->base, 0xff, (size_t)a->sets * a->g.stride);
+	for (uint32_t s = 0; s < a->sets; s++) {
+		uint64_t *order = tlb_order(a->g, a->base + (size_t)s * a->g.stride);
+
+		if (ways <= ASSOC_LRU_WAYS)
+			*order = ASSOC_LRU_INIT;
+		else
+			memset(order, 0, ways * sizeof(*order));
+	}
 	return 0;
 }
 
 void tlb_arr_done(struct tlb_arr *a)
 {
-	free(a->digest);
-	free(a->key);
-	free(a->order);
+	free(a->base);
 	*a = (struct tlb_arr){ 0 };
 }
 

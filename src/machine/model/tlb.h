@@ -35,16 +35,28 @@ enum tlb_size { TLB_4K, TLB_2M, TLB_1G, NR_TLB_SIZES };
  * Lookup compares 32-bit digests of keys, which lie close together, then the one or two full keys that they point to. So a miss, the
  * common case at the first level and in the page-walk caches, touches one host cache line.
  */
-#define TLB_MODULO 0xffffffffU
+/* Where things are in a set, a block of host memory: digests, LRU word (or for more than 16 ways a stamp a way), keys, values. */
+struct tlb_geo {
+	uint32_t ways, wpad, stride, off_order, off_keys;
+	bool pow2; /* so many sets */
+};
+
+static ATTR_ALWAYS_INLINE struct tlb_geo tlb_geometry(uint32_t ways, bool pow2)
+{
+	struct tlb_geo g = { .ways = ways, .wpad = ALIGN_UP(MAX(ways, 1U), 4U), .pow2 = pow2 };
+
+	g.off_order = g.wpad * 4;
+	g.off_keys = g.off_order + (ways <= ASSOC_LRU_WAYS ? 8U : ways * 8U);
+	g.stride = ALIGN_UP(g.off_keys + ways * 16U, 64U);
+	return g;
+}
 
 /* An array without entries has one set, whose digests match no key. */
 struct tlb_arr {
-	uint32_t *digest; /* [sets][wpad] */
-	uint64_t *key;    /* [sets][2][ways]: keys, then values */
-	uint64_t *order;  /* LRU words [sets], or for more than 16 ways stamps [sets][ways] */
+	unsigned char *base;
 	uint64_t stamp;
-	uint32_t sets, ways, wpad;
-	uint32_t mask;    /* sets - 1, or TLB_MODULO when sets is not a power of two */
+	uint32_t sets;
+	struct tlb_geo g;
 };
 
 static ATTR_ALWAYS_INLINE unsigned tlb_shift(enum tlb_size s)
@@ -57,9 +69,9 @@ static ATTR_ALWAYS_INLINE uint64_t tlb_key(uint64_t vpn, uint32_t tag)
 	return (vpn << TLB_KEY_LOW) | tag;
 }
 
-static ATTR_ALWAYS_INLINE uint32_t tlb_set(const struct tlb_arr *a, uint64_t vpn)
+static ATTR_ALWAYS_INLINE unsigned char *tlb_set(const struct tlb_arr *a, struct tlb_geo g, uint64_t vpn)
 {
-	return likely(a->mask != TLB_MODULO) ? (uint32_t)vpn & a->mask : (uint32_t)(vpn % a->sets);
+	return a->base + (likely(g.pow2) ? (uint32_t)vpn & (a->sets - 1) : (uint32_t)(vpn % a->sets)) * (size_t)g.stride;
 }
 
 static ATTR_ALWAYS_INLINE uint32_t tlb_digest(uint64_t key)
@@ -67,63 +79,66 @@ static ATTR_ALWAYS_INLINE uint32_t tlb_digest(uint64_t key)
 	return (uint32_t)key ^ (uint32_t)(key >> TLB_KEY_LOW);
 }
 
-static ATTR_ALWAYS_INLINE uint64_t *tlb_keys(const struct tlb_arr *a, uint32_t set)
+static ATTR_ALWAYS_INLINE uint64_t *tlb_keys(struct tlb_geo g, unsigned char *set)
 {
-	return a->key + (size_t)set * 2 * a->ways;
+	return (uint64_t *)(void *)(set + g.off_keys);
+}
+
+static ATTR_ALWAYS_INLINE uint64_t *tlb_order(struct tlb_geo g, unsigned char *set)
+{
+	return (uint64_t *)(void *)(set + g.off_order);
 }
 
 /* The way of a set that has the key, or -1. */
-static ATTR_ALWAYS_INLINE int tlb_way(const struct tlb_arr *a, uint32_t set, uint64_t key)
+static ATTR_ALWAYS_INLINE int tlb_way(struct tlb_geo g, unsigned char *set, uint64_t key)
 {
-	uint64_t m = assoc_match32(a->digest + (size_t)set * a->wpad, a->wpad, tlb_digest(key));
+	uint64_t m = assoc_match32((const uint32_t *)(const void *)set, g.wpad, tlb_digest(key));
 
 	for (; m; m &= m - 1)
-		if (likely(tlb_keys(a, set)[__builtin_ctzll(m)] == key))
+		if (likely(tlb_keys(g, set)[__builtin_ctzll(m)] == key))
 			return __builtin_ctzll(m);
 	return -1;
 }
 
-void tlb_touch_stamp(struct tlb_arr *a, uint32_t set, unsigned way);
-unsigned tlb_oldest(const struct tlb_arr *a, uint32_t set);
+void tlb_touch_stamp(struct tlb_arr *a, unsigned char *set, unsigned way);
+unsigned tlb_oldest(const struct tlb_arr *a, unsigned char *set);
 
 /* The value of an entry (and its use is noted), or NULL. */
-static ATTR_ALWAYS_INLINE uint64_t *tlb_find(struct tlb_arr *a, uint64_t vpn, uint32_t tag)
+static ATTR_ALWAYS_INLINE uint64_t *tlb_find(struct tlb_arr *a, struct tlb_geo g, uint64_t vpn, uint32_t tag)
 {
-	uint32_t set;
-	int way;
+	unsigned char *set = tlb_set(a, g, vpn);
+	int way = tlb_way(g, set, tlb_key(vpn, tag));
 
-	set = tlb_set(a, vpn);
-	way = tlb_way(a, set, tlb_key(vpn, tag));
 	if (way < 0)
 		return NULL;
-	if (likely(a->ways <= ASSOC_LRU_WAYS))
-		a->order[set] = assoc_lru_touch(a->order[set], (unsigned)way);
+	if (likely(g.ways <= ASSOC_LRU_WAYS))
+		*tlb_order(g, set) = assoc_lru_touch(*tlb_order(g, set), (unsigned)way);
 	else
 		tlb_touch_stamp(a, set, (unsigned)way);
-	return tlb_keys(a, set) + a->ways + way;
+	return tlb_keys(g, set) + g.ways + way;
 }
 
 /* Insert what is known to be absent. */
-static ATTR_ALWAYS_INLINE void tlb_add(struct tlb_arr *a, uint64_t vpn, uint32_t tag, uint64_t value)
+static ATTR_ALWAYS_INLINE void tlb_add(struct tlb_arr *a, struct tlb_geo g, uint64_t vpn, uint32_t tag, uint64_t value)
 {
-	uint32_t set;
+	unsigned char *set;
 	uint64_t *k;
 	unsigned w;
 
-	if (unlikely(!a->ways))
+	if (unlikely(!g.ways))
 		return;
-	set = tlb_set(a, vpn);
-	k = tlb_keys(a, set);
-	if (likely(a->ways <= ASSOC_LRU_WAYS)) {
-		w = assoc_lru_victim(a->order[set], a->ways);
-		a->order[set] = assoc_lru_rotate(a->order[set], a->ways, w);
+	set = tlb_set(a, g, vpn);
+	k = tlb_keys(g, set);
+	if (likely(g.ways <= ASSOC_LRU_WAYS)) {
+		w = assoc_lru_victim(*tlb_order(g, set), g.ways);
+		*tlb_order(g, set) = assoc_lru_rotate(*tlb_order(g, set), g.ways, w);
 	} else {
 		w = tlb_oldest(a, set);
 		tlb_touch_stamp(a, set, w);
 	}
 	k[w] = tlb_key(vpn, tag);
-	k[a->ways + w] = value;
-	a->digest[(size_t)set * a->wpad + w] = tlb_digest(tlb_key(vpn, tag));
+	k[g.ways + w] = value;
+	((uint32_t *)(void *)set)[w] = tlb_digest(tlb_key(vpn, tag));
 }
 
 /* Looks without a trace. */
