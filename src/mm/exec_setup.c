@@ -97,7 +97,7 @@ struct vma *vma_for_fault(struct cpu *c, struct mm *mm, vaddr_t addr)
 		return v;
 	if (!(v->flags & VM_GROWSDOWN))
 		return NULL;
-	/* Areas change under the write lock only, so that lookups need no more than the read lock. As Linux since 6.5. */
+	/* Areas change under the write lock only, so that lookups need no more than the read lock. Linux: since 6.5. */
 	machine_read_unlock(c, &mm->mmap_lock);
 	mm_write_lock(c, mm);
 	v = vma_find(c, mm, addr);

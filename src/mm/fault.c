@@ -1,10 +1,10 @@
 /*
  * Page faults: from the exception to the path that serves it, and the books that are kept.
  *
- * Every fault ends in exactly one quire_fault_* counter; pgfault is their sum without the refused ones (SIGSEGV). Those
- * that came through the exception also end in one latency histogram. A handler looks at the entry without a lock, prepares what it needs,
- * takes the table's lock, and gives up when the entry has changed meanwhile: the access is then simply repeated
- * (counted as spurious).
+ * Every fault ends in exactly one quire_fault_* counter; pgfault is their sum without the refused ones (SIGSEGV).
+ * Those that came through the exception also end in one latency histogram. A handler looks at the entry without a
+ * lock, prepares what it needs, takes the table's lock, and gives up when the entry has changed meanwhile: the access
+ * is then simply repeated (counted as spurious).
  * Locks: mmap_lock for reading all the way.
  */
 #include "base/assert.h"

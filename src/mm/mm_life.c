@@ -17,9 +17,10 @@ int64_t mm_rss_peak(const struct mm *mm)
 {
 	int64_t sum = 0, peak = __atomic_load_n(&mm->rss_peak, __ATOMIC_RELAXED);
 
-	for (unsigned i = 0; i < MM_RSS_PARTS; i++)
-		for (unsigned k = 0; k < NR_RSS; k++)
-			sum += __atomic_load_n(&mm->rss_part[i].pages[k], __ATOMIC_RELAXED);
+	for (const struct mm_rss_part *p = mm->rss_part; p < mm->rss_part + MM_RSS_PARTS; p++)
+		sum += __atomic_load_n(&p->pages[RSS_ANON], __ATOMIC_RELAXED) +
+		       __atomic_load_n(&p->pages[RSS_FILE], __ATOMIC_RELAXED) +
+		       __atomic_load_n(&p->pages[RSS_SHMEM], __ATOMIC_RELAXED);
 	return MAX(sum, peak);
 }
 
