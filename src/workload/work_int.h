@@ -68,6 +68,7 @@ struct work_task {
 	struct rng rng;
 	bool started;
 	uint64_t loads, stores, ops, bytes, reported;
+	unsigned points; /* since the last report */
 	uint64_t go_ns, done_ns; /* done: its work, before memory is given back */
 	uint64_t value, value_from_go, value_ns;
 	uint64_t sys_ns, free_ns;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define REPORT_REFS (1U << 18)
+#define REPORT_POINTS 1024U /* steps may be few accesses and much else */
 
 bool work_failed(struct work_task *k, int rc)
 {
@@ -35,6 +36,7 @@ static void report(struct work_task *k, uint64_t refs)
 	uint64_t all = __atomic_add_fetch(&w->refs, refs - k->reported, __ATOMIC_RELAXED);
 
 	k->reported = refs;
+	k->points = 0;
 	if (w->o->progress)
 		w->o->progress(w->o->progress_arg, all);
 	work_account(w);
@@ -45,7 +47,7 @@ bool work_point(struct work_task *k)
 	struct work *w = k->w;
 	uint64_t refs = k->loads + k->stores;
 
-	if (refs - k->reported >= REPORT_REFS)
+	if (refs - k->reported >= REPORT_REFS || ++k->points >= REPORT_POINTS)
 		report(k, refs);
 	if (w->o->stop && *w->o->stop) {
 		__atomic_store_n(&w->stopping, true, __ATOMIC_RELAXED);
