@@ -331,6 +331,37 @@ static void mprotect_waits_for_earlier_stores(void **state)
 	assert_int_equal(o.counter[VM_quire_fault_anon_4k], 16 + 1);
 }
 
+/* The same of calls that take the memory itself away. */
+static void earlier_stores_come_before_what_goes(void **state)
+{
+	static const struct {
+		unsigned nr;
+		uint64_t arg;
+	} calls[] = { { 11, 0 }, { 28, MADV_DONTNEED }, { 28, MADV_FREE } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct hand *h = two_threads();
+
+		rec_mmap(h, 0, ANON, 64 * PAGE_SIZE);
+		for (int k = 0; k < 30; k++) /* slow, and its next ticket is known */
+			put(h, 1, word_ref(STACK_TOP - 4096, 3, 1, 4000));
+		rec_touch(h, 1, ANON, 16 * PAGE_SIZE, true);
+		call_enter(h, 1, 39, 0, 0, 0, 0, 0, 0);
+		call_return(h, 1, 39, 100, 100);
+		call_enter(h, 0, calls[i].nr, ANON, 64 * PAGE_SIZE, calls[i].arg, 0, 0, 0);
+		call_return(h, 0, calls[i].nr, 0, 100);
+		if (calls[i].nr == 28) /* each page is there again */
+			rec_touch(h, 0, ANON, 16 * PAGE_SIZE, true);
+		rec_exit(h, 1, EXIT_THREAD);
+		rec_exit(h, 0, EXIT_PROCESS);
+		struct outcome o = run_and_close(h, 2);
+
+		assert_int_equal(o.counter[VM_quire_fault_anon_4k], (calls[i].arg == MADV_DONTNEED ? 32 : 16) + 1);
+		assert_int_equal(o.counter[VM_pglazyfree], calls[i].arg == MADV_FREE ? 16 : 0);
+	}
+}
+
 /* What is given back at once was there all the same, by whatever call it goes. */
 static void peak_is_before_what_goes(void **state)
 {
@@ -578,6 +609,7 @@ int main(void)
 		cmocka_unit_test(futex_orders),
 		cmocka_unit_test(a_threads_end_wakes_its_joiner),
 		cmocka_unit_test(mprotect_waits_for_earlier_stores),
+		cmocka_unit_test(earlier_stores_come_before_what_goes),
 		cmocka_unit_test(peak_is_before_what_goes),
 		cmocka_unit_test(wait_without_waker_ends),
 		cmocka_unit_test(waiting_for_a_worker_is_not_think_time),
