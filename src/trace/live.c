@@ -76,20 +76,25 @@ static struct live_store *store_of(struct trace_source *s)
 
 /* ---- producer ---- */
 
+/* In TMPDIR, or, where that is no place for it, on disk before /tmp, which may be memory. */
 static int spill_open(void)
 {
-	const char *dir = getenv("TMPDIR");
+	const char *const dirs[] = { getenv("TMPDIR"), "/var/tmp", "/tmp" };
 	char path[4096];
-	int fd;
+	int fd, e = -ENOENT;
 
-	if (!dir || !*dir)
-		dir = "/var/tmp"; /* on disk, where /tmp may be memory */
-	snprintf(path, sizeof(path), "%s/quire-live-XXXXXX", dir);
-	fd = mkostemp(path, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	unlink(path);
-	return fd;
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		if (!dirs[i] || !*dirs[i])
+			continue;
+		snprintf(path, sizeof(path), "%s/quire-live-XXXXXX", dirs[i]);
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd >= 0) {
+			unlink(path);
+			return fd;
+		}
+		e = -errno;
+	}
+	return e;
 }
 
 static int spill(struct live_store *l, struct live_block *b, const uint64_t *words)

@@ -139,6 +139,22 @@ static void little_memory(void **state)
 	run(2, 0, (const struct reader[]){ { .by_stream = true }, { 0 } });
 }
 
+/* The file goes where there is a place for it. */
+static void no_temporary_folder(void **state)
+{
+	const char *old = getenv("TMPDIR");
+	char *keep = old ? strdup(old) : NULL;
+
+	(void)state;
+	setenv("TMPDIR", "/nowhere/at/all", 1);
+	run(1, 0, (const struct reader[]){ { .by_stream = true } });
+	if (keep)
+		setenv("TMPDIR", keep, 1);
+	else
+		unsetenv("TMPDIR");
+	free(keep);
+}
+
 static void cursors_that_leave(void **state)
 {
 	(void)state;
@@ -201,6 +217,7 @@ int main(void)
 		cmocka_unit_test(one_cursor),	      cmocka_unit_test(four_cursors),
 		cmocka_unit_test(little_memory),      cmocka_unit_test(cursors_that_leave),
 		cmocka_unit_test(recorded_then_read), cmocka_unit_test(bad_words_are_refused),
+		cmocka_unit_test(no_temporary_folder),
 	};
 
 	return test_run(tests);
