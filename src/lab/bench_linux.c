@@ -5,12 +5,14 @@
  * No state outside of struct bench. The engine's memory is touched once before anything is measured, and the kernel's is not: a kernel that
  * gets its memory from a hypervisor may pay for that in its first passes, so the first pair of each measurement is dropped.
  */
+#define _GNU_SOURCE
 #include "lab/bench_linux.h"
 
 #include "lab/bench_sides.h"
 #include "lab/stats.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +21,18 @@
 #define SHOOTDOWNS 200U /* calls a sample, of which the median counts */
 #define HIT_BYTES (256ULL << 10)
 #define HIT_PASSES 200U
+#define CACHED_BYTES (512ULL << 10) /* faulted in again and again: the same frames, which stay in the cache */
+#define CACHED_PASSES 64U
 
 struct bench {
 	const struct bench_linux_options *o;
 	struct bench_side ours, kernel;
+	int cpu[2]; /* real ones: this thread's and the other's */
 };
 
 struct measure {
 	const char *name, *unit, *peer_name; /* peer_name NULL: the kernel */
-	bool higher, alone;                  /* alone: there is no peer */
+	bool higher, alone, two;             /* alone: there is no peer; two: on two CPUs */
 	const char *setting;                 /* "name=value" that the engine must have; NULL: none */
 	int (*ours)(struct bench *b, struct bench_side *s, double *ret);
 	int (*peer)(struct bench *b, struct bench_side *s, double *ret); /* NULL: as ours, of the kernel */
@@ -57,6 +62,27 @@ static int fault(struct bench_side *s, uint64_t size, bool huge, double *ret)
 static int fault_4k(struct bench *b, struct bench_side *s, double *ret)
 {
 	return fault(s, b->o->size, false, ret);
+}
+
+/* What a fault costs beside the memory: frames that are cleared where they lie in the cache. */
+static int fault_4k_cached(struct bench *b, struct bench_side *s, double *ret)
+{
+	uint64_t at, from, ns = 0;
+	int rc = s->ops->map(s, CACHED_BYTES, false, &at);
+
+	(void)b;
+	if (rc)
+		return rc;
+	for (unsigned pass = 0; pass < CACHED_PASSES && !rc; pass++) {
+		from = bench_cpu_ns();
+		rc = s->ops->write(s, at, CACHED_BYTES, PAGE_SIZE);
+		ns += bench_cpu_ns() - from;
+		if (!rc)
+			rc = s->ops->discard(s, at, CACHED_BYTES);
+	}
+	*ret = per(ns, CACHED_PASSES * (CACHED_BYTES >> PAGE_SHIFT));
+	s->ops->unmap(s, at, CACHED_BYTES);
+	return rc;
 }
 
 static int fault_2m(struct bench *b, struct bench_side *s, double *ret)
@@ -168,15 +194,16 @@ static int clear_bandwidth(struct bench *b, struct bench_side *s, double *ret)
 enum shot { SHOT_PROTECT, SHOT_DISCARD, SHOT_UNMAP };
 
 /* One page that has been written is taken away or protected; only that is timed. */
-static int shoot_one(struct bench_side *s, enum shot how, uint64_t page, bool odd, double *ret)
+static int shoot_one(struct bench_side *s, enum shot how, const struct bench_busy *busy, bool odd, double *ret)
 {
-	uint64_t at = page, from;
+	uint64_t at = busy->at + PMD_SIZE / 2, from; /* beside what the other thread reads, in the same table */
 	int rc = how == SHOT_UNMAP ? s->ops->map(s, PAGE_SIZE, false, &at) : 0;
 
 	if (!rc && (how != SHOT_PROTECT || !odd))
 		rc = s->ops->write(s, at, PAGE_SIZE, PAGE_SIZE);
 	if (rc)
 		return rc;
+	bench_busy_await(busy);
 	from = bench_wall_ns();
 	if (how == SHOT_PROTECT)
 		rc = s->ops->protect(s, at, PAGE_SIZE, odd);
@@ -188,23 +215,21 @@ static int shoot_one(struct bench_side *s, enum shot how, uint64_t page, bool od
 	return rc;
 }
 
-static int shootdown(struct bench_side *s, enum shot how, double *ret)
+static int shootdown(const struct bench *b, struct bench_side *s, enum shot how, double *ret)
 {
-	struct bench_busy busy = { .side = s, .work = BUSY_LOADS };
+	struct bench_busy busy = { .side = s, .work = BUSY_LOADS, .real_cpu = b->cpu[1] };
 	double ns[SHOOTDOWNS];
-	uint64_t page;
 	unsigned n = 0;
 	int rc = s->ops->map(s, PMD_SIZE, false, &busy.at), rc2;
 
 	if (rc)
 		return rc;
 	rc = s->ops->write(s, busy.at, PMD_SIZE, PAGE_SIZE);
-	page = busy.at + PMD_SIZE / 2; /* beside what the other thread reads, in the same table */
 	if (!rc)
 		rc = bench_busy_start(&busy);
 	if (!rc) {
 		while (n < SHOOTDOWNS && !rc) {
-			rc = shoot_one(s, how, page, n & 1, &ns[n]);
+			rc = shoot_one(s, how, &busy, n & 1, &ns[n]);
 			n++;
 		}
 		bench_busy_go(&busy);
@@ -218,20 +243,17 @@ static int shootdown(struct bench_side *s, enum shot how, double *ret)
 
 static int shootdown_mprotect(struct bench *b, struct bench_side *s, double *ret)
 {
-	(void)b;
-	return shootdown(s, SHOT_PROTECT, ret);
+	return shootdown(b, s, SHOT_PROTECT, ret);
 }
 
 static int shootdown_madvise(struct bench *b, struct bench_side *s, double *ret)
 {
-	(void)b;
-	return shootdown(s, SHOT_DISCARD, ret);
+	return shootdown(b, s, SHOT_DISCARD, ret);
 }
 
 static int shootdown_munmap(struct bench *b, struct bench_side *s, double *ret)
 {
-	(void)b;
-	return shootdown(s, SHOT_UNMAP, ret);
+	return shootdown(b, s, SHOT_UNMAP, ret);
 }
 
 /* One thread's and two threads' time for a part of the memory each: how far two get in the time of one. */
@@ -242,7 +264,8 @@ static int scaling(struct bench *b, struct bench_side *s, enum busy_work work, d
 	int rc = 0;
 
 	for (unsigned threads = 1; threads <= 2 && !rc; threads++) {
-		struct bench_busy busy[2] = { { .side = s, .work = work }, { .side = s, .work = work } };
+		struct bench_busy busy[2] = { { .side = s, .work = work, .real_cpu = b->cpu[1] },
+					      { .side = s, .work = work, .real_cpu = b->cpu[0] } };
 
 		rc = s->ops->map(s, 2 * part, huge, &at);
 		if (rc)
@@ -279,18 +302,19 @@ static int loop_scaling(struct bench *b, struct bench_side *s, double *ret)
 /* ---- the list ---- */
 
 static const struct measure measures[] = {
-	{ "tlb_hit", "ns", NULL, false, true, NULL, tlb_hit, NULL },
-	{ "fault_4k", "ns", NULL, false, false, NULL, fault_4k, NULL },
-	{ "fault_2m", "ns", NULL, false, false, NULL, fault_2m, NULL },
-	{ "fault_2m_bandwidth", "bytes/s", "clearing the same frames", true, false, NULL, fault_bandwidth, clear_bandwidth },
-	{ "cow_4k", "ns", NULL, false, false, NULL, cow_4k, NULL },
-	{ "munmap", "ns", NULL, false, false, NULL, unmapping, NULL },
-	{ "shootdown_mprotect", "ns", NULL, false, false, NULL, shootdown_mprotect, NULL },
-	{ "shootdown_madvise", "ns", NULL, false, false, NULL, shootdown_madvise, NULL },
-	{ "shootdown_munmap", "ns", NULL, false, false, NULL, shootdown_munmap, NULL },
-	{ "fault_4k_two_threads", "ratio", "two loops that clear the same bytes", true, false, NULL, fault_scaling, loop_scaling },
-	{ "fork_copy", "ns", NULL, false, false, NULL, forking, NULL },
-	{ "fork_shared", "ns", NULL, false, false, "quire.fork_tables=shared", forking, NULL },
+	{ "tlb_hit", "ns", NULL, false, true, false, NULL, tlb_hit, NULL },
+	{ "fault_4k", "ns", NULL, false, false, false, NULL, fault_4k, NULL },
+	{ "fault_4k_cached", "ns", NULL, false, false, false, "quire.host_clear=rep", fault_4k_cached, NULL },
+	{ "fault_2m", "ns", NULL, false, false, false, NULL, fault_2m, NULL },
+	{ "fault_2m_bandwidth", "bytes/s", "clearing the same frames", true, false, false, NULL, fault_bandwidth, clear_bandwidth },
+	{ "cow_4k", "ns", NULL, false, false, false, NULL, cow_4k, NULL },
+	{ "munmap", "ns", NULL, false, false, false, NULL, unmapping, NULL },
+	{ "shootdown_mprotect", "ns", NULL, false, false, true, NULL, shootdown_mprotect, NULL },
+	{ "shootdown_madvise", "ns", NULL, false, false, true, NULL, shootdown_madvise, NULL },
+	{ "shootdown_munmap", "ns", NULL, false, false, true, NULL, shootdown_munmap, NULL },
+	{ "fault_4k_two_threads", "ratio", "two loops that clear the same bytes", true, false, true, NULL, fault_scaling, loop_scaling },
+	{ "fork_copy", "ns", NULL, false, false, false, NULL, forking, NULL },
+	{ "fork_shared", "ns", NULL, false, false, false, "quire.fork_tables=shared", forking, NULL },
 };
 
 static void note(struct bench_linux_result *r, const char *text, const char *name)
@@ -372,29 +396,28 @@ static bool same_setting(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-int bench_linux(const struct bench_linux_options *o, struct bench_linux_result *ret, char *err, size_t errlen)
+static int run_all(struct bench *b, struct bench_linux_result *ret, char *err, size_t errlen)
 {
-	struct bench b = { .o = o, .kernel = { .ops = &bench_kernel } };
+	const struct bench_linux_options *o = b->o;
 	const char *open_with = NULL;
 	bool open = false;
 	int rc = 0;
 
-	memset(ret, 0, sizeof(*ret));
-	if (!o->repeats || o->repeats > MAX_REPEATS || !o->size || o->size % (4 * PMD_SIZE) || !o->fork_size || o->fork_size % PMD_SIZE) {
-		snprintf(err, errlen, "1 to 64 repeats, a size in multiples of 8 MiB, a size to fork in multiples of 2 MiB");
-		return -EINVAL;
-	}
 	for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]) && !rc; i++) {
 		const struct measure *m = &measures[i];
 
 		if (o->only && strcmp(o->only, m->name))
 			continue;
+		if (m->two && b->cpu[1] < 0) {
+			note(ret, "needs two CPUs", m->name);
+			continue;
+		}
 		if (o->say)
 			o->say(o->say_arg, m->name);
 		if (!open || !same_setting(m->setting, open_with)) {
 			if (open)
-				bench_side_close(&b.ours);
-			rc = open_engine(&b, m->setting, err, errlen);
+				bench_side_close(&b->ours);
+			rc = open_engine(b, m->setting, err, errlen);
 			open = !rc;
 			open_with = m->setting;
 		}
@@ -404,16 +427,36 @@ int bench_linux(const struct bench_linux_options *o, struct bench_linux_result *
 			continue;
 		}
 		if (!rc) {
-			rc = measure(&b, m, ret);
+			rc = measure(b, m, ret);
 			if (rc && rc != -EINTR)
 				snprintf(err, errlen, "%s: %s", m->name, strerror(-rc));
 		}
 	}
 	if (open)
-		bench_side_close(&b.ours);
-	if (!rc && !ret->nr) {
+		bench_side_close(&b->ours);
+	if (!rc && !ret->nr && !ret->note[0]) {
 		snprintf(err, errlen, "no measurement is called '%s'", o->only ? o->only : "");
 		return -EINVAL;
 	}
+	return rc;
+}
+
+int bench_linux(const struct bench_linux_options *o, struct bench_linux_result *ret, char *err, size_t errlen)
+{
+	struct bench b = { .o = o, .kernel = { .ops = &bench_kernel }, .cpu = { bench_real_cpu(0), bench_real_cpu(1) } };
+	cpu_set_t before;
+	int rc;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!o->repeats || o->repeats > MAX_REPEATS || !o->size || o->size % (4 * PMD_SIZE) || !o->fork_size || o->fork_size % PMD_SIZE) {
+		snprintf(err, errlen, "1 to 64 repeats, a size in multiples of 8 MiB, a size to fork in multiples of 2 MiB");
+		return -EINVAL;
+	}
+	/* Two threads that the scheduler puts on one CPU measure nothing. */
+	if (sched_getaffinity(0, sizeof(before), &before))
+		return -errno;
+	bench_pin(b.cpu[0]);
+	rc = run_all(&b, ret, err, errlen);
+	(void)sched_setaffinity(0, sizeof(before), &before);
 	return rc;
 }

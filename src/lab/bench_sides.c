@@ -172,6 +172,7 @@ static int ours_busy(struct bench_side *s, struct bench_busy *b)
 			for (unsigned i = 0; i < BUSY_PAGES && !rc; i++)
 				rc = host_load(c, b->at + i * PAGE_SIZE, 8, &v);
 			__atomic_store_n(&b->ready, true, __ATOMIC_RELEASE);
+			__atomic_add_fetch(&b->rounds, 1, __ATOMIC_RELAXED);
 		}
 	} else {
 		busy_begin(b);
@@ -286,6 +287,7 @@ static int kernel_busy(struct bench_side *s, struct bench_busy *b)
 			for (unsigned i = 0; i < BUSY_PAGES; i++)
 				(void)*(volatile uint64_t *)pointer(b->at + i * PAGE_SIZE);
 			__atomic_store_n(&b->ready, true, __ATOMIC_RELEASE);
+			__atomic_add_fetch(&b->rounds, 1, __ATOMIC_RELAXED);
 		}
 		return 0;
 	}
@@ -309,11 +311,45 @@ const struct bench_side_ops bench_kernel = {
 
 /* ---- the other thread ---- */
 
+int bench_real_cpu(unsigned n)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return -1;
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET((size_t)i, &set) && !n--)
+			return i;
+	return -1;
+}
+
+/* Best effort: where it is refused, the scheduler decides. */
+void bench_pin(int cpu)
+{
+	cpu_set_t set;
+
+	if (cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET((size_t)cpu, &set);
+	(void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+void bench_busy_await(const struct bench_busy *b)
+{
+	uint64_t seen = __atomic_load_n(&b->rounds, __ATOMIC_RELAXED);
+
+	while (__atomic_load_n(&b->rounds, __ATOMIC_RELAXED) == seen && !__atomic_load_n(&b->end, __ATOMIC_RELAXED))
+		;
+}
+
 static void *busy_main(void *arg)
 {
 	struct bench_busy *b = arg;
 
+	bench_pin(b->real_cpu);
 	b->rc = b->side->ops->busy(b->side, b);
+	__atomic_store_n(&b->end, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 

@@ -21,6 +21,8 @@ struct bench_busy {
 	enum busy_work work;
 	uint64_t at, len;
 	bool ready, go, end; /* atomic */
+	uint64_t rounds;     /* atomic, BUSY_LOADS: passes over its pages */
+	int real_cpu;        /* where it is to run; -1: anywhere */
 	int rc;
 	uint64_t ns; /* from go until it was done */
 };
@@ -61,6 +63,13 @@ int bench_busy_start(struct bench_busy *b);
 /* Tell it to begin, or to end (BUSY_LOADS). */
 void bench_busy_go(struct bench_busy *b);
 int bench_busy_join(struct bench_busy *b);
+/* Returns while the thread is on a CPU, at its loads. */
+void bench_busy_await(const struct bench_busy *b);
+
+/* The n-th CPU that this process may use, or -1. */
+int bench_real_cpu(unsigned n);
+/* The calling thread runs there from now on; -1: wherever it may now. */
+void bench_pin(int cpu);
 
 /* Clear the frames that back [at, at + len), as a loop that does nothing else. */
 int bench_clear_frames(struct cpu *c, struct mm *mm, uint64_t at, uint64_t len);

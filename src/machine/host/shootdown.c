@@ -35,7 +35,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define POLL_SPINS 100   /* pauses before a membarrier: a few microseconds */
+#define POLL_SPINS 40   /* pauses before a membarrier: half a microsecond or two; a thread at its accesses needs a third of that */
 #define YIELD_SPINS 50   /* pauses between two sched_yields, where only an access in progress is waited for */
 
 int host_barrier_register(void)
