@@ -61,3 +61,12 @@ load helpers.bash
 	grep -q 'interrupted' err.txt
 	! ls | grep -q tmp
 }
+
+@test "a program that gives up its user runs on, unrecorded" {
+	need_recorder
+	{ [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; } || skip "not root, or no setpriv"
+	"$QUIRE" record -o x.qtr -- setpriv --reuid 65534 --clear-groups /bin/echo hi >out.txt 2>err.txt
+	[ "$(cat out.txt)" = hi ]
+	grep -q 'ran unrecorded' err.txt
+	"$QUIRE" trace info x.qtr >/dev/null
+}

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define STRING_MAX (32 * 4096) /* the kernel's own limit for one argument */
@@ -58,15 +59,21 @@ bad:
 	return NULL;
 }
 
-/* A program that has given up its user, or lives in another root, can't reach the recording from its next image. */
+/*
+ * A program that has given up its user, or lives in another root, can't reach the recording from its next image. That it
+ * can still open it says little: capabilities that outlived the user end with the image.
+ */
 static bool reachable(const struct ring_shared *s)
 {
 	int fd = open(s->path, O_RDWR | O_CLOEXEC);
+	struct stat st;
+	bool ours;
 
 	if (fd < 0)
 		return false;
+	ours = !fstat(fd, &st) && (geteuid() == 0 || geteuid() == st.st_uid);
 	close(fd);
-	return access(s->qemu, X_OK) == 0;
+	return ours && access(s->qemu, X_OK) == 0;
 }
 
 static void substitute(struct ring *r, const char *path, char **argv, char **envp)
