@@ -66,15 +66,17 @@ static void estimate(struct recording *r)
 
 static void summary(const struct recording *r, const struct record_result *res, uint64_t bytes)
 {
+	const uint64_t threads = res->streams - res->execs;
 	char refs[32], insns[32], size[UNIT_MAX];
 
 	unit_grouped(refs, res->refs);
 	unit_grouped(insns, res->insns);
 	unit_format(size, STYLE_BYTES, bytes, 0);
 	fprintf(stderr,
-		"quire: %s: %s references, %s instructions, %" PRIu64 " system calls, %" PRIu64 " threads in %" PRIu64
-		" processes, %s\n",
-		r->out, refs, insns, res->syscalls, res->streams, res->processes, size);
+		"quire: %s: %s references, %s instructions, %" PRIu64 " system calls, %" PRIu64 " thread%s in %" PRIu64
+		" process%s, %s\n",
+		r->out, refs, insns, res->syscalls, threads, threads == 1 ? "" : "s", res->processes, res->processes == 1 ? "" : "es",
+		size);
 	if (res->signal)
 		fprintf(stderr, "quire: the program was ended by signal %d (%s)\n", res->signal,
 			strsignal(res->signal));
@@ -95,7 +97,7 @@ static json_t *result_json(const struct recording *r, const struct record_result
 				json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "file", report_json_text(r->out), "program",
 					  report_json_text(command), "references", report_json_u64(res->refs), "instructions",
 					  report_json_u64(res->insns), "syscalls", report_json_u64(res->syscalls), "threads",
-					  report_json_u64(res->streams), "processes", report_json_u64(res->processes),
+					  report_json_u64(res->streams - res->execs), "processes", report_json_u64(res->processes),
 					  "threads_lost", report_json_u64(res->lost), "bytes", report_json_u64(bytes))) ||
 	    json_object_set_new(root, "program",
 				json_pack("{s:i, s:i, s:b, s:o}", "exit_status", res->exit_status, "signal", res->signal,

@@ -111,6 +111,7 @@ static void open_stream(struct drain *d, unsigned i)
 
 	d->rings[i] = (struct drain_ring){ .open = true, .stream = r->stream, .pid = r->pid };
 	d->streams++;
+	d->execs += r->how == THREAD_EXEC;
 	if (p)
 		p->rings++;
 	if (r->how == THREAD_FIRST || r->how == THREAD_FORK || r->how == THREAD_VFORK)
@@ -273,6 +274,7 @@ void drain_totals(const struct drain *d, struct record_result *ret)
 	ret->insns = d->insns;
 	ret->syscalls = d->syscalls;
 	ret->streams = d->streams;
+	ret->execs = d->execs;
 	ret->processes = d->processes;
 	ret->lost = d->lost + d->shared->lost_threads;
 	for (unsigned i = 0; i < d->shared->nr_rings; i++)

@@ -31,6 +31,7 @@ struct record_result {
 	int exit_status;   /* of the first process; -1 when it was killed by a signal */
 	int signal;
 	uint64_t refs, insns, syscalls, streams, processes, lost; /* lost: threads that ran unrecorded */
+	uint64_t execs;    /* of the streams, those with which a thread went on in a new image */
 	bool stopped, hung; /* hung: the known qemu abort left a child hanging; it was ended */
 	char note[256];     /* one line for the user when something was odd; "" otherwise */
 };

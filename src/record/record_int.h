@@ -75,7 +75,7 @@ struct drain {
 	struct trace_sink *sink;
 	struct procs procs;
 	struct drain_ring *rings;
-	uint64_t refs, insns, syscalls, streams, processes, words, lost; /* of ended streams; live ones are added when asked */
+	uint64_t refs, insns, syscalls, streams, execs, processes, words, lost; /* of ended streams; live ones are added when asked */
 	int error;
 	unsigned hung, aborted, unrecorded;
 };

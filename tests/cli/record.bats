@@ -16,6 +16,10 @@ load helpers.bash
 	echo 'b a' | tr ' ' '\n' | "$QUIRE" record -o x.qtr -- sort >out.txt 2>err.txt
 	[ "$(tr '\n' ' ' <out.txt)" = 'a b ' ]
 	grep -q 'x.qtr: .* references' err.txt
+	grep -q '1 thread in 1 process,' err.txt
+	"$QUIRE" record -o y.qtr --json y.json -- sh -c 'exec true' 2>err.txt
+	grep -q '1 thread in 1 process,' err.txt
+	grep -q '"threads": 1,' y.json
 	"$QUIRE" trace info --verify x.qtr | grep -q '^program:      sort'
 }
 

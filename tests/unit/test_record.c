@@ -262,6 +262,7 @@ static void test_exec_chain(void **state)
 	assert_int_equal(t.r.exit_status, 5);
 	assert_int_equal(t.r.processes, 1);
 	assert_int_equal(t.r.streams, 3);
+	assert_int_equal(t.r.execs, 2);
 	for (size_t i = 1; i < 3; i++) {
 		struct rec_pos p = rec_begin(&t.k.s[i]);
 
