@@ -6,6 +6,7 @@
 #include "report/run_report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +33,8 @@ static const struct opt_help help = {
 		"  stream   loads with a stride of 8 bytes, over and over\n"
 		"  random   loads of 8 bytes, uniformly\n"
 		"or one of the standard workloads ('quire workload list'), which run on --machine host too: this computer.\n"
-		"A PROGRAM runs under the recorder and feeds all engines at once; its input and output are its own.\n\n"
+		"A PROGRAM runs under the recorder and feeds all engines at once. Its input and output are its own, the table follows\n"
+		"its output; with --json - standard output holds the JSON alone. stream and random touch all of --size once first.\n\n"
 		"  quire run --vary transparent_hugepage.enabled=never,always -- sort big.txt\n"
 		"  quire run redis.qtr --machine laptop --set vm.overcommit_memory=2 --json out.json\n"
 		"  quire run anon-w-seq --machine host --tasks 2 --size 1G\n",
@@ -145,6 +147,18 @@ static bool anything_done(const struct lab_result *r)
 	return false;
 }
 
+/* With --json - and a program, standard output is the result's alone: what the program prints goes where messages go. */
+static int keep_stdout_for_json(struct output *json)
+{
+	int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (!f || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		return failure("standard output cannot be set aside: %s", strerror(errno));
+	json->f = f;
+	return -1;
+}
+
 static int run_it(const struct run_args *a, struct lab_options *o, struct output *json)
 {
 	struct progress_state ps = { 0 };
@@ -169,6 +183,8 @@ static int run_it(const struct run_args *a, struct lab_options *o, struct output
 		code = failure("%s", err);
 	else if (interrupted && code == EXIT_DONE)
 		code = EXIT_FAILED;
+	else if (res.damaged && code == EXIT_DONE)
+		code = failure("%s: damaged: the figures are those of what comes before", o->source.name);
 	lab_result_done(&res);
 	return code;
 }
@@ -215,6 +231,8 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 		code = failure("%s", err);
 	if (code < 0)
 		code = json_begin(&json, a->json);
+	if (code < 0 && a->program && json.f == stdout)
+		code = keep_stdout_for_json(&json);
 	if (code < 0)
 		code = run_it(a, &o, &json);
 	settings_done(&settings);

@@ -111,10 +111,17 @@ struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index)
 	return page;
 }
 
-/* A frame that will be the page at index: contents as read, or zero. refcount 1: the cache's. */
-static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, bool read)
+/* What a new page of the cache holds at first. */
+enum page_fill {
+	FILL_ZERO,
+	FILL_READ,  /* what the device has */
+	FILL_LATER, /* nothing: the caller overwrites the whole page at once */
+};
+
+/* A frame that will be the page at index. refcount 1: the cache's. */
+static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, enum page_fill fill)
 {
-	struct alloc_req r = { .gfp = FILE_GFP | (read ? 0 : GFP_ZERO), .nid = NID_NONE };
+	struct alloc_req r = { .gfp = FILE_GFP | (fill == FILL_ZERO ? GFP_ZERO : 0), .nid = NID_NONE };
 	struct frame *page = page_alloc(c, &r);
 
 	if (!page)
@@ -122,7 +129,7 @@ static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, bo
 	frame_flags_put(page, frame_flags(page) | FRAME_FILE | (f->shmem ? FRAME_SWAPBACKED : 0));
 	page->file = f;
 	page->index = index;
-	if (read) {
+	if (fill == FILL_READ) {
 		set_contents(c->m, frame_pfn(c->m, page), file_tag(f, index));
 		vmstat_add(c, VM_pgpgin, PAGE_SIZE / 1024);
 	}
@@ -142,10 +149,10 @@ static void page_forget(struct frame *page)
  * Make the page at index and enter it. *ret, where asked for, gets it with a reference of the caller's.
  * -ENOMEM, -EEXIST (somebody was faster), -ENXIO (beyond the end by now).
  */
-static int file_add(struct cpu *c, struct mfile *f, uint64_t index, bool read, struct frame **ret)
+static int file_add(struct cpu *c, struct mfile *f, uint64_t index, enum page_fill fill, struct frame **ret)
 {
 	enum machine_path outer = machine_work(c, PATH_FILE_ADD, 1);
-	struct frame *page = page_new(c, f, index, read);
+	struct frame *page = page_new(c, f, index, fill);
 	int err = -ENOMEM;
 
 	if (page) {
@@ -240,7 +247,7 @@ static void ra_read(struct cpu *c, struct mfile *f, uint64_t start, uint64_t nr)
 	for (uint64_t i = start; i < end; i++) {
 		if (radix_lookup(c, &f->root, i))
 			continue;
-		int err = file_add(c, f, i, true, NULL);
+		int err = file_add(c, f, i, FILL_READ, NULL);
 
 		if (err == -ENOMEM || err == -ENXIO)
 			return;
@@ -298,11 +305,10 @@ static void ra_hit(struct cpu *c, struct mfile *f, uint64_t index)
 
 /* ---- use ---- */
 
-/* fresh: the caller will overwrite the whole page, or it lies beyond what the device has, so it is not read. */
-static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping, bool fresh, struct frame **ret,
-		    bool *ret_major)
+static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping, enum page_fill fill,
+		    struct frame **ret, bool *ret_major)
 {
-	bool read = !f->shmem && !fresh;
+	bool read = fill == FILL_READ;
 
 	*ret_major = false;
 	for (;;) {
@@ -316,7 +322,7 @@ static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping
 				ra_hit(c, f, index);
 			return 0;
 		}
-		err = file_add(c, f, index, read, ret);
+		err = file_add(c, f, index, fill, ret);
 		if (!err) {
 			*ret_major = read;
 			if (read)
@@ -330,7 +336,7 @@ static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping
 
 int file_get_page(struct cpu *c, struct mfile *f, uint64_t index, struct frame **ret, bool *ret_major)
 {
-	return get_page(c, f, index, true, false, ret, ret_major);
+	return get_page(c, f, index, true, f->shmem ? FILL_ZERO : FILL_READ, ret, ret_major);
 }
 
 /*
@@ -339,11 +345,14 @@ int file_get_page(struct cpu *c, struct mfile *f, uint64_t index, struct frame *
 static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off, uint64_t n, bool write,
 		   uint64_t old_pages)
 {
-	bool fresh = write && (n == PAGE_SIZE || index >= old_pages), major;
+	/* Beyond the old end there is nothing to read, but what the write leaves of the page must be zero. */
+	enum page_fill fill = write && n == PAGE_SIZE ? FILL_LATER :
+			      f->shmem || (write && index >= old_pages) ? FILL_ZERO : FILL_READ;
 	enum machine_path outer;
+	bool major;
 	struct frame *page;
 	pfn_t p;
-	int err = get_page(c, f, index, false, fresh, &page, &major);
+	int err = get_page(c, f, index, false, fill, &page, &major);
 
 	if (err)
 		return err;

@@ -245,7 +245,8 @@ void drain_watch(struct drain *d, uint64_t now_ns)
 			continue;
 		if (r->doomed_ns && now_ns > r->doomed_ns + DOOMED_NS) {
 			d->hung++;
-			kill(d->rings[i].pid, SIGKILL);
+			if (d->rings[i].pid > 1) /* it comes from memory that a wild store of the program can reach */
+				kill(d->rings[i].pid, SIGKILL);
 			r->doomed_ns = 0;
 		}
 		if (r->unrecorded_ns && now_ns > r->unrecorded_ns + UNRECORDED_NS && left_emulator(d, r->pid)) {

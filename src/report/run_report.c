@@ -40,6 +40,7 @@ static const struct column columns[] = {
 	{ "zero 2M", "quire_fault_zero_2m", STYLE_COUNT, false, NULL },
 	{ "copy 4K", "quire_fault_cow_4k", STYLE_COUNT, false, NULL },
 	{ "copy 2M", "quire_fault_cow_2m", STYLE_COUNT, false, NULL },
+	{ "reuse", "pgreuse", STYLE_COUNT, false, NULL },
 	{ "file", "quire_fault_file", STYLE_COUNT, false, NULL },
 	{ "fault p50", "fault_latency_p50_ns", STYLE_NS, true, "fault_count" },
 	{ "p99", "fault_latency_p99_ns", STYLE_NS, false, "fault_count" },

@@ -36,8 +36,14 @@ void core_drain(struct cpu *c)
 
 	if (cc->win_head != cc->win_tail)
 		clock_stall(c, cc, cc->win_done[(cc->win_tail - 1) % CORE_WINDOW_RING]);
-	if (cc->st_head != cc->st_tail)
+	if (cc->st_head != cc->st_tail) {
+		/* The wait is for those who stored by the page, not for whoever comes to a locked instruction next. */
+		enum machine_path was = cc->bulk_path == PATH_USER ? cc->path : path_set(c, cc, cc->bulk_path);
+
 		clock_stall(c, cc, cc->st_done[(cc->st_tail - 1) % CORE_STORES_MAX]);
+		(void)path_set(c, cc, was);
+	}
+	cc->bulk_path = PATH_USER;
 	cc->win_head = cc->win_tail;
 	cc->st_head = cc->st_tail;
 	cc->stall_insn = cc->st_stall = CORE_NEVER;
@@ -198,6 +204,7 @@ int core_clear_page(struct cpu *c, pfn_t p)
 	cc->stats.bytes_cleared += PAGE_SIZE;
 	if (model_of(c)->opt.profile)
 		model_of(c)->path[PATH_CLEAR_PAGE].units++;
+	cc->bulk_path = PATH_CLEAR_PAGE;
 	(void)path_set(c, cc, was);
 	sched_point(c);
 	return 0;
@@ -221,6 +228,7 @@ int core_copy_page(struct cpu *c, pfn_t dst, pfn_t src)
 	cc->stats.bytes_copied += PAGE_SIZE;
 	if (model_of(c)->opt.profile)
 		model_of(c)->path[PATH_COPY_PAGE].units++;
+	cc->bulk_path = PATH_COPY_PAGE;
 	(void)path_set(c, cc, was);
 	sched_point(c);
 	return 0;

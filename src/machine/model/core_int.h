@@ -112,6 +112,7 @@ struct core_cpu {
 	uint64_t path_since; /* run_ps when path began */
 	uint64_t path_insns; /* insn when path began */
 	uint32_t kernel_tag;
+	enum machine_path bulk_path; /* clearing or copying, whose stores are on their way; PATH_USER: none */
 	uint32_t entry_depth;
 	enum machine_path entry_path[CORE_ENTRY_DEPTH];
 	struct core_stats stats;
