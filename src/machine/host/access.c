@@ -392,18 +392,21 @@ ATTR_NOINLINE static int store_slow(struct host_cpu *h, vaddr_t va, unsigned siz
 	return err;
 }
 
+/* A word: what most accesses are. */
+static ATTR_ALWAYS_INLINE bool is_word(vaddr_t va, unsigned size)
+{
+	return size == 8 && !(va & 7);
+}
+
 int host_load(struct cpu *c, vaddr_t va, unsigned size, uint64_t *ret_value)
 {
 	struct host_cpu *h = host_cpu(c);
-	char *p;
+	char *p = likely(is_word(va, size)) ? try_hit(h, va, false) : NULL;
 
-	if (unlikely(!is_plain(va, size)))
-		return load_slow(h, va, size, ret_value);
-	p = try_hit(h, va, false);
 	if (unlikely(!p))
 		return load_slow(h, va, size, ret_value);
 	linger();
-	*ret_value = guest_load(p, size);
+	*ret_value = guest_load_word(p);
 	host_access_end(h);
 	return 0;
 }
@@ -411,15 +414,12 @@ int host_load(struct cpu *c, vaddr_t va, unsigned size, uint64_t *ret_value)
 int host_store(struct cpu *c, vaddr_t va, unsigned size, uint64_t value)
 {
 	struct host_cpu *h = host_cpu(c);
-	char *p;
+	char *p = likely(is_word(va, size)) ? try_hit(h, va, true) : NULL;
 
-	if (unlikely(!is_plain(va, size)))
-		return store_slow(h, va, size, value);
-	p = try_hit(h, va, true);
 	if (unlikely(!p))
 		return store_slow(h, va, size, value);
 	linger();
-	guest_store(p, size, value);
+	guest_store_word(p, value);
 	host_access_end(h);
 	return 0;
 }

@@ -40,6 +40,17 @@ static ATTR_ALWAYS_INLINE void guest_store_bytes(char *p, unsigned size, uint64_
 		__atomic_store_n((uint8_t *)p + i, (uint8_t)(v >> (8 * i)), __ATOMIC_RELAXED);
 }
 
+/* An aligned word. */
+static ATTR_ALWAYS_INLINE uint64_t guest_load_word(const char *p)
+{
+	return __atomic_load_n((const uint64_t *)(const void *)p, __ATOMIC_RELAXED);
+}
+
+static ATTR_ALWAYS_INLINE void guest_store_word(char *p, uint64_t v)
+{
+	__atomic_store_n((uint64_t *)(void *)p, v, __ATOMIC_RELAXED);
+}
+
 /* 1 to 8 bytes, little-endian; indivisible where aligned and a power of two. */
 static ATTR_ALWAYS_INLINE uint64_t guest_load(const char *p, unsigned size)
 {
@@ -47,6 +58,8 @@ static ATTR_ALWAYS_INLINE uint64_t guest_load(const char *p, unsigned size)
 		return __atomic_load_n((const uint64_t *)(const void *)p, __ATOMIC_RELAXED);
 	if (size == 4 && !((uintptr_t)p & 3))
 		return __atomic_load_n((const uint32_t *)(const void *)p, __ATOMIC_RELAXED);
+	if (size == 2 && !((uintptr_t)p & 1))
+		return __atomic_load_n((const uint16_t *)(const void *)p, __ATOMIC_RELAXED);
 	return guest_load_bytes(p, size);
 }
 
@@ -56,6 +69,8 @@ static ATTR_ALWAYS_INLINE void guest_store(char *p, unsigned size, uint64_t v)
 		__atomic_store_n((uint64_t *)(void *)p, v, __ATOMIC_RELAXED);
 	else if (size == 4 && !((uintptr_t)p & 3))
 		__atomic_store_n((uint32_t *)(void *)p, (uint32_t)v, __ATOMIC_RELAXED);
+	else if (size == 2 && !((uintptr_t)p & 1))
+		__atomic_store_n((uint16_t *)(void *)p, (uint16_t)v, __ATOMIC_RELAXED);
 	else
 		guest_store_bytes(p, size, v);
 }
