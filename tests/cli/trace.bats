@@ -54,7 +54,10 @@ load helpers.bash
 	run "$QUIRE" trace info cut.qtr
 	[ "$status" = 1 ]
 	echo "$output" | grep -q 'DAMAGED:.*cut.qtr: byte'
-	"$QUIRE" run cut.qtr --machine laptop --json out.json >out.txt
+	code=0
+	"$QUIRE" run cut.qtr --machine laptop --json out.json >out.txt 2>err.txt || code=$?
+	[ "$code" = 1 ] # a part is missing
+	[ "$(wc -l <err.txt)" = 1 ] && grep -q 'cut.qtr: damaged' err.txt
 	grep -q 'recording is damaged: cut.qtr: byte' out.txt
 	[ "$(number out.json references 1)" -gt 10000 ]
 }
