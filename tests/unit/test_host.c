@@ -545,7 +545,6 @@ static void flusher_job(struct cpu *c, struct task *t)
 		j->rc |= host_store(c, j->va, 8, i);
 		j->rc |= (int)mm_madvise(c, j->mm, j->va, PAGE_SIZE, UAPI_MADV_DONTNEED);
 	}
-	*(uint64_t *)(uintptr_t)j->shared = 0;
 	__atomic_store_n((uint64_t *)(uintptr_t)j->shared, 1, __ATOMIC_RELEASE);
 }
 
