@@ -178,10 +178,13 @@ int replay_area(struct cpu *c, struct replay_stream *s, uint64_t w, const uint64
 		return reloc_set(&p->map, start, end - start, top - (end - start));
 	}
 	if (kind == AREA_HEAP) {
+		uint64_t brk = p->brk_start + (end - start);
+
+		/* A refused break comes back as it was, not as an error. */
+		if ((uint64_t)mm_brk(c, p->mm, brk) != brk)
+			return -ENOMEM;
 		p->rec_brk_start = start;
 		p->rec_brk = end;
-		if (mm_brk(c, p->mm, p->brk_start + (end - start)) < 0)
-			return -ENOMEM;
 		return reloc_set(&p->map, start, end - start, p->brk_start);
 	}
 	bool fixed = area_place(s, kind, start, &here);
