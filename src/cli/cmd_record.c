@@ -184,6 +184,8 @@ static int run(int argc, char **argv)
 		return usage_error("record", "no program: quire record -o FILE.qtr -- PROGRAM ...");
 	if (!r.out)
 		return usage_error("record", "where to? -o FILE.qtr");
+	if (r.json && !strcmp(r.json, r.out))
+		return usage_error("record", "-o and --json name the same file: %s", r.out);
 	if (record_check(err, sizeof(err)))
 		return failure("%s", err);
 	code = json_begin(&json, r.json);

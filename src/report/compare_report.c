@@ -207,13 +207,13 @@ json_t *report_compare_json(const struct compare_options *o, const struct compar
 	json_t *root = report_json("compare"), *results = json_array(), *sides = json_array();
 
 	for (unsigned s = 0; s < o->nr_sides; s++)
-		json_array_append_new(sides, json_string(o->sides[s].label));
+		json_array_append_new(sides, report_json_text(o->sides[s].label));
 	for (size_t i = 0; i < r->nr; i++)
 		json_array_append_new(results, metric_json(o, &r->m[i]));
 	if (!root || json_object_set_new(root, "results", results) || json_object_set_new(root, "sides", sides) ||
 	    json_object_set_new(root, "machine", json_pack("{s:s, s:s, s:s}", "name", place_name(&o->place), "kind",
 							    o->place.model ? "model" : "host", "title", t->where)) ||
-	    json_object_set_new(root, "source", json_string(t->name)) || json_object_set_new(root, "settings", json_string(t->set)) ||
+	    json_object_set_new(root, "source", report_json_text(t->name)) || json_object_set_new(root, "settings", report_json_text(t->set)) ||
 	    json_object_set_new(root, "rounds", report_json_u64(r->rounds)) ||
 	    json_object_set_new(root, "seed", report_json_u64(o->seed)) ||
 	    json_object_set_new(root, "main", json_string(compare_main_metric(&o->subject))) ||

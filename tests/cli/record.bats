@@ -8,6 +8,7 @@ load helpers.bash
 	fails 1 'no such program' "$QUIRE" record -o x.qtr -- ./nosuch
 	echo hello >file
 	fails 1 'not executable' "$QUIRE" record -o x.qtr -- ./file
+	fails 2 'name the same file' "$QUIRE" record -o x.qtr --json x.qtr -- true
 	[ ! -e x.qtr ]
 }
 
