@@ -10,7 +10,7 @@
  *  - A call in a process or thread that has ended is run.c's error and never arrives.
  *  - observe fills *ret (initialised by the caller) with what it can of `what` for one process. Same return values.
  *  - counter: -ENOENT when the name is unknown, -EINVAL when the number of arguments is wrong (err: what is allowed). Names that all
- *    executors must know are in docs/scripts.md, 'Counters'. `since`: 0 for the value now; 1: its change since the last mark().
+ *    executors must know are in docs/scripts.md, 'Counters'. `vmstat.NAME` is the change since begin or the last mark.
  */
 #ifndef QUIRE_SCRIPT_EXEC_H
 #define QUIRE_SCRIPT_EXEC_H

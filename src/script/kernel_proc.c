@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/types.h"
 
 /* ---- whole files ---- */
@@ -53,57 +54,28 @@ static int read_whole(const char *path, char **buf, size_t *cap)
 
 /* ---- areas ---- */
 
-static const struct {
-	char code[3];
-	unsigned flag;
-} flag_codes[] = {
-	{ "gd", KPROC_GROWSDOWN }, { "lo", KPROC_LOCKED },     { "sr", KPROC_SEQ },	    { "rr", KPROC_RAND },
-	{ "dc", KPROC_DONTCOPY },  { "ac", KPROC_ACCOUNT },    { "nr", KPROC_NORESERVE },   { "wf", KPROC_WIPEONFORK },
-	{ "dd", KPROC_DONTDUMP },  { "hg", KPROC_HUGEPAGE },   { "nh", KPROC_NOHUGEPAGE }, { "mr", KPROC_MAYREAD },
-	{ "mw", KPROC_MAYWRITE },  { "me", KPROC_MAYEXEC },    { "de", KPROC_DONTEXPAND },  { "lf", KPROC_LOCKONFAULT },
-};
-
+/* "VmFlags: rd wr mr mw me" */
 static void parse_flags(const char *line, const char *end, struct kproc_area *a)
 {
-	for (const char *p = line; p + 1 < end; p++)
-		for (size_t i = 0; p[-1] == ' ' && i < ARRAY_SIZE(flag_codes); i++)
-			if (p[0] == flag_codes[i].code[0] && p[1] == flag_codes[i].code[1])
-				a->flags |= flag_codes[i].flag;
+	for (const char *p = line; p + 2 < end; p++)
+		for (unsigned i = 0; p[0] == ' ' && i < NR_SCRIPT_VMFLAGS; i++)
+			if (p[1] == script_vmflag_names[i][0] && p[2] == script_vmflag_names[i][1])
+				a->vmflags |= 1U << i;
 }
 
 /* "Rss:    12 kB" */
 static void parse_field(const char *line, const char *end, struct kproc_area *a)
 {
-	const struct {
-		const char *key;
-		uint64_t *to;
-	} fields[] = {
-		{ "Rss:", &a->rss },
-		{ "Pss:", &a->pss },
-		{ "Shared_Clean:", &a->shared },
-		{ "Shared_Dirty:", &a->shared },
-		{ "Private_Clean:", &a->private_ },
-		{ "Private_Dirty:", &a->private_ },
-		{ "Referenced:", &a->referenced },
-		{ "Anonymous:", &a->anonymous },
-		{ "LazyFree:", &a->lazyfree },
-		{ "AnonHugePages:", &a->anon_huge },
-		{ "Swap:", &a->swap },
-		{ "Locked:", &a->locked },
-	};
+	for (unsigned i = 0; i < NR_SCRIPT_SMAPS; i++) {
+		size_t n = strlen(script_smap_names[i]);
 
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		size_t n = strlen(fields[i].key);
-
-		if (!strncmp(line, fields[i].key, n)) {
-			*fields[i].to += strtoull(line + n, NULL, 10) * 1024;
+		if (!strncmp(line, script_smap_names[i], n) && line[n] == ':') {
+			a->smap[i] = strtoull(line + n + 1, NULL, 10) * 1024;
 			return;
 		}
 	}
 	if (!strncmp(line, "VmFlags:", 8))
-		parse_flags(line + 9, end, a);
-	else if (!strncmp(line, "THPeligible:", 12))
-		a->thp_eligible = strtoul(line + 12, NULL, 10) != 0;
+		parse_flags(line + 8, end, a);
 }
 
 static struct kproc_area *new_area(struct kproc_areas *a)
@@ -193,39 +165,18 @@ struct scan_arg {
 };
 
 #define SCAN_IOCTL _IOWR('f', 16, struct scan_arg)
-#define SCAN_FILE (1U << 2)
-#define SCAN_PRESENT (1U << 3)
-#define SCAN_SWAPPED (1U << 4)
-#define SCAN_ZERO (1U << 5)
 #define SCAN_HUGE (1U << 6)
-#define SCAN_ALL (SCAN_FILE | SCAN_PRESENT | SCAN_SWAPPED | SCAN_ZERO | SCAN_HUGE)
 
-static uint8_t scan_bits(uint64_t categories)
-{
-	uint8_t r = 0;
-
-	if (categories & SCAN_PRESENT)
-		r |= KPROC_PAGE_PRESENT;
-	if (categories & SCAN_SWAPPED)
-		r |= KPROC_PAGE_SWAPPED;
-	if (categories & SCAN_FILE)
-		r |= KPROC_PAGE_FILE;
-	if (categories & SCAN_HUGE)
-		r |= KPROC_PAGE_HUGE;
-	if (categories & SCAN_ZERO)
-		r |= KPROC_PAGE_ZERO;
-	return r;
-}
-
-static int scan(int fd, uint64_t start, uint64_t end, uint8_t *ret)
+/* Marks the pages that huge entries map. */
+static int scan_huge(int fd, uint64_t start, uint64_t end, uint8_t *ret)
 {
 	struct scan_region regions[128];
 	struct scan_arg arg = {
 		.size = sizeof(arg),
 		.vec = (uintptr_t)regions,
 		.vec_len = ARRAY_SIZE(regions),
-		.category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
-		.return_mask = SCAN_ALL,
+		.category_mask = SCAN_HUGE,
+		.return_mask = SCAN_HUGE,
 	};
 
 	for (uint64_t at = start; at < end; at = arg.walk_end) {
@@ -238,7 +189,7 @@ static int scan(int fd, uint64_t start, uint64_t end, uint8_t *ret)
 			return -errno;
 		for (int i = 0; i < n; i++)
 			for (uint64_t va = regions[i].start; va < regions[i].end; va += PAGE_SIZE)
-				ret[(va - start) >> PAGE_SHIFT] = scan_bits(regions[i].categories);
+				ret[(va - start) >> PAGE_SHIFT] |= SPAGE_HUGE;
 		if (arg.walk_end <= at)
 			break;
 	}
@@ -249,7 +200,7 @@ int kproc_pages_open(pid_t pid, struct kproc_pages *p)
 {
 	struct scan_region r;
 	struct scan_arg arg = { .size = sizeof(arg), .start = 0, .end = PAGE_SIZE, .vec = (uintptr_t)&r, .vec_len = 1,
-				.category_anyof_mask = SCAN_PRESENT, .return_mask = SCAN_ALL };
+				.category_mask = SCAN_HUGE, .return_mask = SCAN_HUGE };
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
@@ -269,11 +220,12 @@ void kproc_pages_close(struct kproc_pages *p)
 
 int kproc_read_pages(const struct kproc_pages *p, uint64_t start, uint64_t end, uint8_t *ret)
 {
-	uint64_t raw[512];
+	static const struct {
+		unsigned bit;
+		uint8_t is;
+	} bits[] = { { 63, SPAGE_PRESENT }, { 62, SPAGE_SWAP }, { 61, SPAGE_FILE }, { 56, SPAGE_EXCL } };
+	uint64_t raw[1024];
 
-	memset(ret, 0, (end - start) >> PAGE_SHIFT);
-	if (p->scan)
-		return scan(p->fd, start, end, ret);
 	for (uint64_t at = start; at < end;) {
 		size_t want = (size_t)MIN((end - at) >> PAGE_SHIFT, (uint64_t)ARRAY_SIZE(raw));
 		ssize_t got = pread(p->fd, raw, want * sizeof(raw[0]), (off_t)((at >> PAGE_SHIFT) * sizeof(raw[0])));
@@ -281,12 +233,11 @@ int kproc_read_pages(const struct kproc_pages *p, uint64_t start, uint64_t end, 
 		if (got <= 0)
 			return got ? -errno : -EIO;
 		for (size_t i = 0; i < (size_t)got / sizeof(raw[0]); i++, at += PAGE_SIZE)
-			ret[(at - start) >> PAGE_SHIFT] =
-				(uint8_t)((raw[i] >> 63 ? KPROC_PAGE_PRESENT : 0) |
-					  ((raw[i] >> 62) & 1 ? KPROC_PAGE_SWAPPED : 0) |
-					  ((raw[i] >> 61) & 1 ? KPROC_PAGE_FILE : 0));
+			for (size_t b = 0; b < ARRAY_SIZE(bits); b++)
+				if ((raw[i] >> bits[b].bit) & 1)
+					ret[(at - start) >> PAGE_SHIFT] |= bits[b].is;
 	}
-	return 0;
+	return p->scan ? scan_huge(p->fd, start, end, ret) : 0;
 }
 
 /* ---- counters and settings ---- */
@@ -312,6 +263,27 @@ int kproc_vmstat(const char *const *names, size_t nr, int64_t *ret)
 	}
 	free(text);
 	return err;
+}
+
+int kproc_faults(pid_t pid, uint64_t *ret_minor, uint64_t *ret_major)
+{
+	char path[48], *text = NULL;
+	unsigned long long minor, major;
+	const char *p;
+	size_t cap = 0;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	err = read_whole(path, &text, &cap);
+	p = err ? NULL : strrchr(text, ')'); /* fields 10 and 12; the name, in brackets, is field 2 */
+	if (!err && (!p || sscanf(p + 1, " %*s %*s %*s %*s %*s %*s %*s %llu %*s %llu", &minor, &major) != 2))
+		err = -EPROTO;
+	free(text);
+	if (err)
+		return err;
+	*ret_minor = minor;
+	*ret_major = major;
+	return 0;
 }
 
 int kproc_status_bytes(pid_t pid, const char *key, uint64_t *ret)

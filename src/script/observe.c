@@ -8,7 +8,7 @@ const char script_vmflag_names[NR_SCRIPT_VMFLAGS][3] = {
 	[SVF_RD] = "rd", [SVF_WR] = "wr", [SVF_EX] = "ex", [SVF_SH] = "sh", [SVF_MR] = "mr", [SVF_MW] = "mw", [SVF_ME] = "me",
 	[SVF_GD] = "gd", [SVF_LO] = "lo", [SVF_SR] = "sr", [SVF_RR] = "rr", [SVF_DC] = "dc", [SVF_DE] = "de", [SVF_AC] = "ac",
 	[SVF_NR] = "nr", [SVF_HT] = "ht", [SVF_WF] = "wf", [SVF_DD] = "dd", [SVF_HG] = "hg", [SVF_NH] = "nh", [SVF_UM] = "um",
-	[SVF_UW] = "uw",
+	[SVF_UW] = "uw", [SVF_LF] = "lf",
 };
 
 const char *const script_smap_names[NR_SCRIPT_SMAPS] = {

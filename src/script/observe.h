@@ -29,7 +29,7 @@ enum {
 	SOBS_SMAPS = 1 << 1,    /* sums an area */
 	SOBS_PAGES = 1 << 2,    /* bits a page: SPAGE_* */
 	SOBS_CONTENTS = 1 << 3, /* values of present pages */
-	SOBS_VMSTAT = 1 << 4,   /* change of counters since the step before */
+	SOBS_VMSTAT = 1 << 4,   /* change of counters since the last observation that asked for it, or begin */
 	SOBS_ALL = (1 << 5) - 1,
 };
 
@@ -47,7 +47,7 @@ enum {
 /* VmFlags of smaps that scripts can change: bits, and their letters in script_vmflag_names. */
 enum script_vmflag {
 	SVF_RD, SVF_WR, SVF_EX, SVF_SH, SVF_MR, SVF_MW, SVF_ME, SVF_GD, SVF_LO, SVF_SR, SVF_RR, SVF_DC, SVF_DE, SVF_AC, SVF_NR, SVF_HT, SVF_WF,
-	SVF_DD, SVF_HG, SVF_NH, SVF_UM, SVF_UW, NR_SCRIPT_VMFLAGS
+	SVF_DD, SVF_HG, SVF_NH, SVF_UM, SVF_UW, SVF_LF, NR_SCRIPT_VMFLAGS
 };
 extern const char script_vmflag_names[NR_SCRIPT_VMFLAGS][3];
 

@@ -32,16 +32,27 @@ enum {
 	SCRIPT_MAX_STEPS = 1 << 24,   /* calls that one run may make, when its caller does not say less */
 	SCRIPT_MAX_VARIANTS = 64,
 	SCRIPT_MAX_ARGS = 8,          /* of a call or a counter */
+	SCRIPT_MAX_TEXT = 1000,       /* characters of a string */
+	SCRIPT_MAX_ACCESSES = 1 << 26, /* of one touch or fill */
 };
 
 /* ---- calls -------------------------------------------------------------------------------------------------- */
 
 /*
+ * Contents. Of each page of 4 KiB only the first eight bytes count, its 'value'; the rest is zero or never looked at. READ, WRITE and FILL
+ * mean the page that their address lies in. TOUCH leaves values as they are (a write stores the byte that is there). Copies (PREAD, PWRITE,
+ * FILE_WRITE) have offsets, addresses and lengths that are multiples of 8, so that a value is copied whole or not at all.
+ *
  * What an executor is asked to do. The comment names the fields of struct script_call (below) that are used; `ret` is what it returns on
  * success. Values of prot, flags, advice and modes are Linux's.
  */
 enum script_op {
-	SOP_MMAP,          /* addr (hint, or exact with FIXED), len, prot, flags, file (SCRIPT_NONE: none), off, align; ret: address */
+	/*
+	 * addr (hint, or exact with FIXED), len, prot, flags, file (SCRIPT_NONE: none), off, align; ret: address. align (a power of two, at
+	 * least 4096; 0: none): len + align bytes are reserved as private anonymous memory without rights, the address is rounded up in
+	 * there, the reservation unmapped, and the rounded address is the hint of the call itself.
+	 */
+	SOP_MMAP,
 	SOP_MUNMAP,        /* addr, len */
 	SOP_MPROTECT,      /* addr, len, prot */
 	SOP_MREMAP,        /* addr, len (old), len2 (new), flags, addr2 (with FIXED); ret: address */
@@ -64,18 +75,19 @@ enum script_op {
 	SOP_READ,          /* addr; ret 0, result.value: the page's value */
 	SOP_WRITE,         /* addr, value: becomes the page's value */
 	SOP_FILL,          /* addr, len, step, value: as WRITE, at addr the value, at addr+step value+1, ...; result.count */
-	SOP_FILE_CREATE,   /* file: the new one's number, len: size, flags: 1 for shmem (memfd), 0 for an ordinary file */
+	SOP_FILE_CREATE,   /* file: the new one's number, len: size, flags: 1 for shmem (memfd: zeros), 0 for an ordinary file, whose page
+			      i has script_file_value(file, i) and is not in the page cache */
 	SOP_FILE_TRUNCATE, /* file, len */
 	SOP_FILE_READ,     /* file, off, len: read(2) into a buffer outside of what is looked at (brings the page cache in) */
-	SOP_FILE_WRITE,    /* file, off, len: write(2) from such a buffer; ret: bytes */
+	SOP_FILE_WRITE,    /* file, off, len, value: write(2) from such a buffer, in which every page has the value; ret: bytes */
 	SOP_FILE_CLOSE,    /* file: the descriptor; mappings keep the file */
 	SOP_PREAD,         /* file, off, addr, len: the kernel copies into the program's memory; ret: bytes */
 	SOP_PWRITE,        /* file, off, addr, len: the kernel copies out of it; ret: bytes */
-	SOP_FORK,          /* target: number of the new process, whose main thread has the same number in `threads` of its own */
+	SOP_FORK,          /* target: number of the new process */
 	SOP_EXIT,          /* the process `proc` ends (not the first one) */
 	SOP_WAIT,          /* target: wait until that process has ended; -ECHILD: no child of proc, or waited for already */
 	SOP_CPU,           /* value: the calling thread runs there from now on */
-	SOP_THREAD,        /* target: a new thread of the calling process; value: its CPU, or -1 */
+	SOP_THREAD,        /* target: number of a new thread of the calling process; value: its CPU, or -1: as the caller's */
 	SOP_PIN,           /* target: the pin's number, addr, len, write: a long-term pin (executors without: unsupported) */
 	SOP_UNPIN,         /* target */
 	SOP_SET,           /* name, text: a setting. Before the first other call of a run only where the executor says so */
@@ -89,11 +101,14 @@ enum script_op {
 enum { SCRIPT_MPOL_DEFAULT, SCRIPT_MPOL_PREFERRED, SCRIPT_MPOL_BIND, SCRIPT_MPOL_INTERLEAVE, SCRIPT_MPOL_LOCAL, SCRIPT_MPOL_PREFERRED_MANY,
        SCRIPT_MPOL_WEIGHTED_INTERLEAVE };
 
+/* What page `index` of ordinary file number `file` holds when it is made; never 0. */
+uint64_t script_file_value(uint32_t file, uint64_t index);
+
 /* One call, all names resolved: what executors get. Fields that an op does not name are 0 (SCRIPT_NONE for file and target). */
 struct script_call {
 	enum script_op op;
-	uint32_t proc;    /* who: 0 is the first process; others as SOP_FORK's target said */
-	uint32_t thread;  /* of all threads of the run; 0 is the first process's main thread; SOP_THREAD's target said it */
+	uint32_t proc;    /* who: 0 is the first process; others as SOP_FORK's target said. Numbers are never used again */
+	uint32_t thread;  /* 0: the process's main thread; others as SOP_THREAD's target said, 1, 2, ... over the whole run */
 	uint32_t target;
 	uint32_t file;    /* number of a file, as SOP_FILE_CREATE said */
 	uint64_t addr, len, addr2, len2, off, align, step;
@@ -210,7 +225,7 @@ void script_format_call(const struct script_call *c, script_label_fn label, void
 /* ---- changing a tree: for shrinking ---- */
 /* Take statement i out of a block and free it. */
 void script_block_remove(struct script_block *b, size_t i);
-/* A copy of everything. NULL: out of memory. */
+/* A copy by way of its text: lines are those of the printed text. NULL: out of memory. */
 ATTR_MUST_CHECK struct script *script_copy(const struct script *s);
 
 #endif

@@ -1,0 +1,35 @@
+/*
+ * The executor on the kernel underneath. Each process of a script is a process (kernel_agent.h) that cannot hurt the computer: a process group
+ * of its own, no capabilities, bounded memory and time, first to go when memory runs out, gone when the caller is. Nothing global is written:
+ * a setting that is not what the kernel has already is refused as unsupported. What is seen comes from /proc (kernel_proc.h).
+ *
+ * Threads of a script are carried out by their process's one thread: calls come one after another anyway.
+ * Counters that others move too (/proc/vmstat) are given only on demand; faults are counted for the process alone.
+ */
+#ifndef QUIRE_SCRIPT_KERNEL_H
+#define QUIRE_SCRIPT_KERNEL_H
+
+#include "script/exec.h"
+
+extern const struct script_exec_ops script_kernel_ops;
+
+/* 0 in a size or time: the default. */
+struct script_kernel_options {
+	uint64_t as_bytes;      /* address space that a script's process may have: 4 GiB */
+	uint64_t memlock_bytes; /* that it may lock: unlimited */
+	uint64_t rss_bytes;     /* memory that all of a script's processes may have together: 1 GiB */
+	unsigned timeout_ms;    /* for one call: 10 s */
+	uint64_t top;           /* mmap places from an address down that is this one but for multiples of 1 GiB */
+	uint64_t heap;          /* where the break starts */
+	bool global_counters;   /* this computer does nothing else: observe /proc/vmstat */
+};
+
+/* 0 or -ENOMEM. */
+ATTR_MUST_CHECK int script_kernel_create(const struct script_kernel_options *o, struct script_exec **ret);
+/* NULL is allowed. */
+void script_kernel_destroy(struct script_exec *x);
+
+/* The kernel's value of a setting by the name that it has here ("transparent_hugepage.enabled"). 0, -ENOENT: no such file. */
+int script_kernel_setting(const char *name, char *buf, size_t len);
+
+#endif
