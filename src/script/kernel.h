@@ -16,7 +16,7 @@ extern const struct script_exec_ops script_kernel_ops;
 /* 0 in a size or time: the default. */
 struct script_kernel_options {
 	uint64_t as_bytes;      /* address space that a script's process may have: 4 GiB */
-	uint64_t memlock_bytes; /* that it may lock: unlimited */
+	uint64_t memlock_bytes; /* that it may lock, as far as this process may itself: 8 MiB */
 	uint64_t rss_bytes;     /* memory that all of a script's processes may have together: 1 GiB */
 	unsigned timeout_ms;    /* for one call: 10 s */
 	uint64_t top;           /* mmap places from an address down that is this one but for multiples of 1 GiB */

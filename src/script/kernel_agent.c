@@ -1,4 +1,5 @@
 /* Agents: see kernel_agent.h. The agent's side is agent_*, the caller's the rest. */
+#define _GNU_SOURCE
 #include "script/kernel_agent.h"
 
 #include <errno.h>
@@ -54,8 +55,6 @@ struct kagents {
 	struct kagent_limits limits;
 	struct kagent_layout layout;
 	bool alive[KAGENT_MAX];
-	int fds[KAGENT_FILES];
-	unsigned nr_fds;
 	pid_t group;
 	struct range *own;
 	size_t nr_own;
@@ -190,15 +189,26 @@ __attribute__((noreturn)) static void agent_loop(struct slot *s)
 
 /* ---- the first agent's preparation ---- */
 
+/* Hard limits can be lowered by anybody, and not be raised again. */
+static int agent_limit(int what, uint64_t bytes)
+{
+	struct rlimit r;
+
+	if (getrlimit((__rlimit_resource_t)what, &r))
+		return -errno;
+	r.rlim_cur = r.rlim_max = MIN(r.rlim_max, (rlim_t)bytes);
+	return setrlimit((__rlimit_resource_t)what, &r) ? -errno : 0;
+}
+
 static int agent_limits(const struct kagent_limits *l)
 {
-	struct rlimit cpu = { CPU_SECONDS, CPU_SECONDS }, none = { 0, 0 }, lock = { l->memlock_bytes, l->memlock_bytes },
-		      stack = { l->stack_bytes, l->stack_bytes };
+	int err = agent_limit(RLIMIT_CPU, CPU_SECONDS);
 
-	if (setrlimit(RLIMIT_CPU, &cpu) || setrlimit(RLIMIT_CORE, &none) || setrlimit(RLIMIT_MEMLOCK, &lock) ||
-	    setrlimit(RLIMIT_STACK, &stack))
-		return -errno;
-	return 0;
+	if (!err)
+		err = agent_limit(RLIMIT_CORE, 0);
+	if (!err)
+		err = agent_limit(RLIMIT_MEMLOCK, l->memlock_bytes);
+	return err ? err : agent_limit(RLIMIT_STACK, l->stack_bytes);
 }
 
 static void agent_drop_capabilities(void)
@@ -223,10 +233,10 @@ static void agent_offer_oom(void)
 }
 
 /*
- * Fill the holes of the region that mmap searches, from what lies lowest in it upwards, and leave its new top on a round address: what
+ * Fill the holes of the region that mmap searches, from what lies lowest in it upwards, and leave its new top where it is asked for: what
  * the script maps without a hint then lies below, apart from everything else. Shared memory without rights merges with nothing.
  */
-static int agent_guard(uint64_t *ret_top)
+static int agent_guard(uint64_t top, uint64_t *ret_top)
 {
 	static struct range hole[GUARD_MAX];
 	struct kproc_areas a = { 0 };
@@ -255,7 +265,7 @@ static int agent_guard(uint64_t *ret_top)
 	kproc_areas_done(&a);
 	if (!low)
 		return -ENOENT;
-	*ret_top = ALIGN_DOWN(low, TOP_ALIGN);
+	*ret_top = ALIGN_DOWN(low, TOP_ALIGN) - TOP_ALIGN + (top & (TOP_ALIGN - 1));
 	if (*ret_top != low)
 		hole[nr++] = (struct range){ *ret_top, low };
 	for (size_t i = 0; i < nr; i++)
@@ -300,7 +310,7 @@ static uint64_t agent_heap(uint64_t heap)
 	return prctl(PR_SET_MM, PR_SET_MM_MAP, &m, sizeof(m), 0) ? 0 : heap;
 }
 
-__attribute__((noreturn)) static void agent_start(const struct kagent_limits *l, uint64_t heap)
+__attribute__((noreturn)) static void agent_start(const struct kagent_limits *l, uint64_t heap, uint64_t top)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != caller)
@@ -310,7 +320,7 @@ __attribute__((noreturn)) static void agent_start(const struct kagent_limits *l,
 	agent_signals();
 	shared->setup_error = agent_limits(l);
 	if (!shared->setup_error)
-		shared->setup_error = agent_guard(&shared->top);
+		shared->setup_error = agent_guard(top, &shared->top);
 	shared->heap = heap ? agent_heap(heap) : 0;
 	if (!l->keep_capabilities)
 		agent_drop_capabilities();
@@ -401,8 +411,8 @@ static int survey(struct kagents *k)
 	return err;
 }
 
-int kagents_start(const struct kagent_limits *l, const int *fds, unsigned nr_fds, uint64_t heap, struct kagents **ret, char *err,
-		  size_t errlen)
+int kagents_start(const struct kagent_limits *l, uint64_t heap, uint64_t top, struct kagents **ret,
+		  char *err, size_t errlen)
 {
 	struct kagents *k = calloc(1, sizeof(*k));
 	pid_t pid;
@@ -411,9 +421,6 @@ int kagents_start(const struct kagent_limits *l, const int *fds, unsigned nr_fds
 	if (!k)
 		return -ENOMEM;
 	k->limits = *l;
-	k->nr_fds = MIN(nr_fds, (unsigned)KAGENT_FILES);
-	for (unsigned i = 0; i < k->nr_fds; i++)
-		k->fds[i] = fds[i];
 	k->s = mmap(NULL, sizeof(*k->s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (k->s == MAP_FAILED) {
 		free(k);
@@ -432,7 +439,7 @@ int kagents_start(const struct kagent_limits *l, const int *fds, unsigned nr_fds
 		return rc;
 	}
 	if (!pid)
-		agent_start(l, heap);
+		agent_start(l, heap, top);
 	k->group = pid;
 	setpgid(pid, pid);
 	k->alive[0] = true;
@@ -483,11 +490,6 @@ bool kagents_own(const struct kagents *k, uint64_t start, uint64_t end)
 		if (k->own[i].start < end && k->own[i].end > start)
 			return true;
 	return false;
-}
-
-int kagent_fd(const struct kagents *k, unsigned i)
-{
-	return i < k->nr_fds ? k->fds[i] : -1;
 }
 
 int kagent_syscall(struct kagents *k, unsigned who, long nr, const uint64_t args[6], int64_t *ret_result)

@@ -16,13 +16,12 @@
 
 #define KAGENT_MAX 16
 #define KAGENT_BUF (1U << 18)
-#define KAGENT_FILES 16
 
 struct kagents;
 
 struct kagent_limits {
 	uint64_t as_bytes;      /* address space beyond what the agent has itself */
-	uint64_t memlock_bytes; /* RLIMIT_MEMLOCK; ~0: unlimited */
+	uint64_t memlock_bytes; /* RLIMIT_MEMLOCK */
 	uint64_t stack_bytes;   /* RLIMIT_STACK */
 	uint64_t rss_bytes;     /* resident memory of all agents together: kagent_check */
 	unsigned timeout_ms;    /* for one order */
@@ -31,16 +30,17 @@ struct kagent_limits {
 
 /* Where the first agent's memory begins: known to be empty around. */
 struct kagent_layout {
-	uint64_t top;       /* mmap without a hint places below this; 1 GiB aligned */
+	uint64_t top;       /* mmap without a hint places below this */
 	uint64_t heap;      /* the break, both start and now; 0: could not be set */
 };
 
 /*
- * Start the first agent, as number 0. fds: open files that orders name by index. heap: where its break is to begin. 0, or -errno with one
- * line in err.
+ * Start the first agent, as number 0. Files that the caller has open are theirs too. heap: where its break is to begin (0: as it
+ * is). top: mmap is to place
+ * downwards from this address or one that differs by a multiple of 1 GiB. 0, or -errno with one line in err.
  */
-int kagents_start(const struct kagent_limits *l, const int *fds, unsigned nr_fds, uint64_t heap, struct kagents **ret, char *err,
-		  size_t errlen);
+int kagents_start(const struct kagent_limits *l, uint64_t heap, uint64_t top, struct kagents **ret,
+		  char *err, size_t errlen);
 /* Kills what is left. */
 void kagents_stop(struct kagents *k);
 
@@ -52,9 +52,6 @@ bool kagents_own(const struct kagents *k, uint64_t start, uint64_t end);
 
 /* A system call by `who`. *ret_result: its result, or -errno. 0, -ETIMEDOUT or -ECHILD: it is gone (killed). */
 int kagent_syscall(struct kagents *k, unsigned who, long nr, const uint64_t args[6], int64_t *ret_result);
-/* The descriptor that fds[i] has in the agents. */
-int kagent_fd(const struct kagents *k, unsigned i);
-
 /*
  * Accesses by the program at nr addresses from va on, stride apart. STORE stores value, value + 1, ...; TOUCH_WRITE writes without a change,
  * in one access. Stops at the first signal, of which *ret_signal tells: SIGSEGV, SIGBUS, or 0. *ret_done: how many were made. *ret_value: what

@@ -1,0 +1,171 @@
+/*
+ * What is seen of a script's process on the kernel's side: smaps for the areas, pagemap for the pages, mincore asked by the process itself,
+ * contents read last, since that leaves traces (a page that is read counts as referenced).
+ */
+#include "script/kernel_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "base/types.h"
+
+static struct kernel_exec *kernel(struct script_exec *x)
+{
+	return (struct kernel_exec *)(void *)x;
+}
+
+static const struct kernel_file *mapped_file(const struct kernel_exec *x, const struct kproc_area *a)
+{
+	for (unsigned i = 0; a->inode && i < x->nr_files; i++)
+		if (x->file[i].inode == a->inode && x->file[i].number != SCRIPT_NONE)
+			return &x->file[i];
+	return NULL;
+}
+
+static void copy_area(const struct kernel_exec *x, struct script_area *to, const struct kproc_area *from)
+{
+	const struct kernel_file *f = mapped_file(x, from);
+
+	to->prot = (uint8_t)((from->perms[0] == 'r' ? PROT_READ : 0) | (from->perms[1] == 'w' ? PROT_WRITE : 0) |
+			     (from->perms[2] == 'x' ? PROT_EXEC : 0));
+	to->shared = from->perms[3] == 's';
+	to->file = f ? f->number : SCRIPT_NONE;
+	to->off = f ? from->offset : 0;
+	to->vmflags = from->vmflags;
+	memcpy(to->smap, from->smap, sizeof(to->smap));
+}
+
+/* ---- pages ---- */
+
+static int see_mincore(struct kernel_exec *x, unsigned slot, struct script_area *a)
+{
+	const uint8_t *vec = kagent_buffer(x->k, slot);
+	uint64_t pages = (a->end - a->start) >> PAGE_SHIFT;
+	int64_t r;
+	int rc = 0;
+
+	for (uint64_t at = 0; !rc && at < pages; at += KAGENT_BUF) {
+		uint64_t n = MIN(pages - at, (uint64_t)KAGENT_BUF);
+		const uint64_t args[6] = { a->start + (at << PAGE_SHIFT), n << PAGE_SHIFT, kagent_buffer_va(x->k, slot) };
+
+		rc = kagent_syscall(x->k, slot, SYS_mincore, args, &r);
+		for (uint64_t i = 0; !rc && !r && i < n; i++)
+			if (vec[i] & 1)
+				a->page[at + i] |= SPAGE_INCORE;
+	}
+	return rc;
+}
+
+/*
+ * The first words of pages that are there, as a debugger reads them. (process_vm_readv would pin the pages, and what is shared after a fork is
+ * copied before it is pinned.)
+ */
+static void see_contents(pid_t pid, struct script_area *a)
+{
+	uint64_t pages = (a->end - a->start) >> PAGE_SHIFT;
+	char path[48];
+	int mem;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	mem = open(path, O_RDONLY | O_CLOEXEC);
+	if (mem < 0)
+		return;
+	for (uint64_t i = 0; i < pages; i++)
+		if ((a->page[i] & SPAGE_PRESENT) &&
+		    pread(mem, &a->value[i], sizeof(uint64_t), (off_t)(a->start + (i << PAGE_SHIFT))) == sizeof(uint64_t))
+			a->page[i] |= SPAGE_VALUE;
+	close(mem);
+}
+
+static int see_pages(struct kernel_exec *x, struct kernel_proc *p, unsigned what, struct script_obs *o)
+{
+	struct kproc_pages pages;
+	int rc = kproc_pages_open(p->pid, &pages);
+
+	for (size_t i = 0; !rc && i < o->nr_areas; i++) {
+		rc = kproc_read_pages(&pages, o->area[i].start, o->area[i].end, o->area[i].page);
+		if (!rc)
+			rc = see_mincore(x, p->slot, &o->area[i]);
+	}
+	kproc_pages_close(&pages);
+	for (size_t i = 0; !rc && (what & SOBS_CONTENTS) && i < o->nr_areas; i++)
+		see_contents(p->pid, &o->area[i]);
+	return rc;
+}
+
+/* ---- counters ---- */
+
+void kernel_count_from_here(struct kernel_exec *x, struct kernel_proc *p)
+{
+	(void)x;
+	(void)kproc_faults(p->pid, &p->minor, &p->major);
+}
+
+static int see_counters(struct kernel_proc *p, struct script_obs *o)
+{
+	uint64_t minor, major;
+	int rc = kproc_faults(p->pid, &minor, &major);
+
+	if (rc)
+		return rc;
+	o->vmstat = calloc(2, sizeof(*o->vmstat));
+	if (!o->vmstat)
+		return -ENOMEM;
+	if (minor + major > p->minor + p->major)
+		o->vmstat[o->nr_vmstat++] = (struct script_counter_delta){ "pgfault", (int64_t)(minor + major - p->minor - p->major) };
+	if (major > p->major)
+		o->vmstat[o->nr_vmstat++] = (struct script_counter_delta){ "pgmajfault", (int64_t)(major - p->major) };
+	return 0;
+}
+
+/* ---- all of it ---- */
+
+static uint64_t script_pages(const struct kernel_exec *x)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < x->areas.nr; i++)
+		if (!kagents_own(x->k, x->areas.v[i].start, x->areas.v[i].end))
+			n += (x->areas.v[i].end - x->areas.v[i].start) >> PAGE_SHIFT;
+	return n;
+}
+
+int kernel_observe(struct script_exec *sx, uint32_t proc, unsigned what, struct script_obs *ret, char *err, size_t errlen)
+{
+	struct kernel_exec *x = kernel(sx);
+	struct kernel_proc *p = kernel_proc(x, proc);
+	int rc = p ? 0 : -ESRCH;
+
+	ret->proc = proc;
+	if (!rc && (what & SOBS_VMSTAT)) /* first: looking costs nothing, but the process answers questions below */
+		rc = see_counters(p, ret);
+	if (!rc)
+		rc = kproc_read_areas(p->pid, &x->areas);
+	if (!rc && script_pages(x) > SCRIPT_OBS_MAX_PAGES)
+		what &= ~(unsigned)(SOBS_PAGES | SOBS_CONTENTS);
+	for (size_t i = 0; !rc && i < x->areas.nr; i++) {
+		const struct kproc_area *k = &x->areas.v[i];
+		struct script_area *a;
+
+		if (kagents_own(x->k, k->start, k->end))
+			continue;
+		a = script_obs_add(ret, k->start, k->end, what);
+		if (a)
+			copy_area(x, a, k);
+		else
+			rc = -ENOMEM;
+	}
+	if (!rc && (what & (SOBS_PAGES | SOBS_CONTENTS)))
+		rc = see_pages(x, p, what, ret);
+	ret->what = what;
+	if (rc)
+		snprintf(err, errlen, "the process on the kernel's side cannot be looked at: %s", strerror(-rc));
+	return rc;
+}
