@@ -78,6 +78,7 @@ enum inject_site {
 	INJECT_TRYLOCK,
 	INJECT_COPY,
 	INJECT_CLEAR,
+	INJECT_IO, /* a read from a device */
 	NR_INJECT_SITES
 };
 
@@ -191,7 +192,7 @@ struct machine_ops {
 	void (*sleep_ns)(struct cpu *c, uint64_t ns);
 	int (*task_start)(struct cpu *c, struct task *t);
 
-	bool (*inject)(struct cpu *c, enum inject_site site);
+	bool (*inject)(struct cpu *c, enum inject_site site, size_t bytes);
 };
 
 /* The part of a CPU that every machine has first in its own. */
@@ -415,10 +416,10 @@ static inline struct cpu *machine_wait(struct cpu *c, uint64_t ns)
 	return c;
 }
 
-/* Should this call fail? Only the fault wrapper ever says so. */
-static inline bool machine_inject(struct cpu *c, enum inject_site site)
+/* Should this call, for so many bytes (0: it has no size), fail? Only the fault wrapper ever says so. */
+static inline bool machine_inject(struct cpu *c, enum inject_site site, size_t bytes)
 {
-	return unlikely(c->m->ops->inject != NULL) && c->m->ops->inject(c, site);
+	return unlikely(c->m->ops->inject != NULL) && c->m->ops->inject(c, site, bytes);
 }
 
 #endif

@@ -46,7 +46,7 @@
 	PATH(SLAB_FREE, "slab free", "slab_free")                                                   \
 	PATH(SLAB_REFILL, "slab: refill and flush of a magazine", "magazine_refill,magazine_fill,magazine_flush,slab_give,slab_new") \
 	PATH(FILE_LOOKUP, "page cache: lookup", "file_lookup,radix_lookup,find_leaf")               \
-	PATH(FILE_ADD, "page cache: add a page", "file_add,page_new,radix_insert,grow")             \
+	PATH(FILE_ADD, "page cache: add a page", "file_add,page_new,page_enter,radix_insert,grow")             \
 	PATH(FILE_REMOVE, "page cache: remove a page", "file_remove,radix_next,radix_erase")        \
 	/* address spaces */                                                                        \
 	PATH(VMA_FIND, "areas: lookup", "vma_find")                                                 \

@@ -83,7 +83,7 @@ static enum fault_kind fault_latency_kind(enum vm_counter kind)
 /* Keep the books of a fault that ended with rc; returns what the caller is told: 0, -EFAULT or -ENOMEM. */
 static int fault_count(struct fault *f, int rc)
 {
-	if (rc == -EHWPOISON || rc == -ENXIO) {
+	if (rc == -EHWPOISON || rc == -ENXIO || rc == -EIO) {
 		f->kind = VM_quire_fault_sigbus;
 		rc = -EFAULT;
 	} else if (rc == -EFAULT) {

@@ -145,9 +145,21 @@ static void page_forget(struct frame *page)
 	frame_clear(page, FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED);
 }
 
+/* 0, -ENOMEM, -EEXIST, -ENXIO. */
+static int page_enter(struct cpu *c, struct mfile *f, uint64_t index, struct frame *page)
+{
+	int err;
+
+	machine_lock(c, &f->lock);
+	err = index < file_pages(f) ? radix_insert(c, &f->root, index, page) : -ENXIO;
+	f->nr_pages += !err;
+	machine_unlock(c, &f->lock);
+	return err;
+}
+
 /*
  * Make the page at index and enter it. *ret, where asked for, gets it with a reference of the caller's.
- * -ENOMEM, -EEXIST (somebody was faster), -ENXIO (beyond the end by now).
+ * -ENOMEM, -EEXIST (somebody was faster), -ENXIO (beyond the end by now), -EIO (it could not be read).
  */
 static int file_add(struct cpu *c, struct mfile *f, uint64_t index, enum page_fill fill, struct frame **ret)
 {
@@ -157,10 +169,7 @@ static int file_add(struct cpu *c, struct mfile *f, uint64_t index, enum page_fi
 
 	if (page) {
 		__atomic_add_fetch(&page->refcount, ret != NULL, __ATOMIC_RELAXED);
-		machine_lock(c, &f->lock);
-		err = index < file_pages(f) ? radix_insert(c, &f->root, index, page) : -ENXIO;
-		f->nr_pages += !err;
-		machine_unlock(c, &f->lock);
+		err = fill == FILL_READ && machine_inject(c, INJECT_IO, PAGE_SIZE) ? -EIO : page_enter(c, f, index, page);
 	}
 	if (!err) {
 		vmstat_inc(c, VM_nr_file_pages);

@@ -45,7 +45,7 @@ static inline void file_get(struct mfile *f)
 void file_put(struct cpu *c, struct mfile *f);
 /*
  * The cache page at index, brought in if absent; a reference is taken for the caller. *ret_major: it had to be "read".
- * -ENOMEM, or -ENXIO beyond the end of file.
+ * -ENOMEM, -EIO when it cannot be read, or -ENXIO beyond the end of file.
  */
 int file_get_page(struct cpu *c, struct mfile *f, uint64_t index, struct frame **ret, bool *ret_major);
 /* Only if cached, with a reference; NULL otherwise. Takes no lock. */
@@ -55,7 +55,7 @@ void file_set_size(struct cpu *c, struct mfile *f, uint64_t size);
 uint64_t file_tag(const struct mfile *f, uint64_t index);
 /*
  * read(2)/write(2) on a regular file: page cache side only (brings pages in, charges their lines, dirties them).
- * The user side is mm_copy_user. A read ends at the end of the file, a write moves it. 0, -ENOMEM, or -EINVAL (offset
+ * The user side is mm_copy_user. A read ends at the end of the file, a write moves it. 0, -ENOMEM, -EIO, or -EINVAL (offset
  * + len overflows).
  */
 int file_rw(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t len, bool write);

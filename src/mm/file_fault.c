@@ -67,7 +67,7 @@ ATTR_NOINLINE static bool fault_around(struct fault *f)
 	return hit;
 }
 
-/* Bring the page in. 0, -ENOMEM, -ENXIO (beyond the end of the file). */
+/* Bring the page in. 0, -ENOMEM, -ENXIO (beyond the end of the file), -EIO (it cannot be read). */
 static int file_page(struct fault *f, struct frame **ret)
 {
 	bool major = false;

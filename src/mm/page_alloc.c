@@ -103,7 +103,7 @@ struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 	struct frame *f;
 
 	if (req->order > MAX_ORDER || nid < 0 || (unsigned)nid >= c->m->nr_nodes ||
-	    machine_inject(c, INJECT_FRAME_ALLOC))
+	    machine_inject(c, INJECT_FRAME_ALLOC, PAGE_SIZE << req->order))
 		return NULL;
 	outer = machine_work(c, PATH_PAGE_ALLOC, 1);
 	f = find_block(c, req, nid);

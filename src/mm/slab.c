@@ -152,7 +152,7 @@ void *slab_alloc(struct cpu *c, enum slab_id id)
 	void *obj = NULL;
 
 	machine_touch(c, c->pc->pa + offsetof(struct percpu, magazine[id]), sizeof(c->pc->magazine[id]), TOUCH_WRITE);
-	if (!machine_inject(c, INJECT_SLAB_ALLOC)) {
+	if (!machine_inject(c, INJECT_SLAB_ALLOC, s->size)) {
 		if (!c->pc->magazine[id].free)
 			magazine_refill(c, s);
 		obj = c->pc->magazine[id].free;

@@ -447,15 +447,15 @@ static void test_inject(void **state)
 	unsigned failed[2] = { 0, 0 };
 
 	(void)state;
-	assert_false(machine_inject(c, INJECT_SLAB_ALLOC));
+	assert_false(machine_inject(c, INJECT_SLAB_ALLOC, 0));
 	assert_int_equal(inject_attach(m, 1, &in), 0);
 	assert_string_equal(m->ops->kind, "null");
 	assert_int_equal(inject_set(in, INJECT_SLAB_ALLOC, INJECT_NTH, 3), 0);
 	for (unsigned i = 1; i <= 6; i++)
-		assert_int_equal(machine_inject(c, INJECT_SLAB_ALLOC), i == 3);
+		assert_int_equal(machine_inject(c, INJECT_SLAB_ALLOC, 0), i == 3);
 	assert_int_equal(inject_set(in, INJECT_FRAME_ALLOC, INJECT_EVERY, 2), 0);
 	for (unsigned i = 1; i <= 6; i++)
-		assert_int_equal(machine_inject(c, INJECT_FRAME_ALLOC), i % 2 == 0);
+		assert_int_equal(machine_inject(c, INJECT_FRAME_ALLOC, 0), i % 2 == 0);
 	assert_int_equal(inject_calls(in, INJECT_FRAME_ALLOC), 6);
 	assert_int_equal(inject_failures(in, INJECT_FRAME_ALLOC), 3);
 
@@ -476,12 +476,12 @@ static void test_inject(void **state)
 	for (unsigned round = 0; round < 2; round++) {
 		assert_int_equal(inject_set(in, INJECT_SLAB_ALLOC, INJECT_RANDOM, 250), 0);
 		for (unsigned i = 0; i < 1000; i++)
-			failed[round] = failed[round] * 31 + machine_inject(c, INJECT_SLAB_ALLOC);
+			failed[round] = failed[round] * 31 + machine_inject(c, INJECT_SLAB_ALLOC, 0);
 		assert_in_range(inject_failures(in, INJECT_SLAB_ALLOC), 200, 300);
 	}
 	assert_int_equal(failed[0], failed[1]);
 	assert_int_equal(inject_set(in, INJECT_SLAB_ALLOC, INJECT_NEVER, 0), 0);
-	assert_false(machine_inject(c, INJECT_SLAB_ALLOC));
+	assert_false(machine_inject(c, INJECT_SLAB_ALLOC, 0));
 	assert_int_equal(inject_set(in, INJECT_SLAB_ALLOC, INJECT_NTH, 0), -EINVAL);
 	assert_int_equal(inject_set(in, INJECT_SLAB_ALLOC, INJECT_RANDOM, 1001), -EINVAL);
 	inject_detach(in);
