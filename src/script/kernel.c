@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/rng.h"
 #include "base/types.h"
 
 #define TMPFS_MAGIC_ 0x01021994
@@ -164,21 +163,13 @@ static struct kernel_file *find_file(struct kernel_exec *x, uint32_t number)
 	return NULL;
 }
 
-/* The value that the engine's page has before anybody wrote to it (file_tag, for the number that its executor gives). */
-static uint64_t page_value(uint32_t number, uint64_t index)
-{
-	uint64_t x = (number + 1ULL) * 0x9e3779b97f4a7c15ULL + index, v = rng_splitmix(&x);
-
-	return v ? v : 1;
-}
-
 /* Fill an ordinary file, and leave none of it in the page cache. */
 static int fill_file(const struct kernel_file *f, uint64_t len)
 {
 	uint64_t v;
 
 	for (uint64_t i = 0; i << PAGE_SHIFT < len; i++) {
-		v = page_value(f->number, i);
+		v = script_file_value(f->number, i);
 		if (pwrite(f->fd, &v, MIN(sizeof(v), len - (i << PAGE_SHIFT)), (off_t)(i << PAGE_SHIFT)) < 0)
 			return -errno;
 	}
@@ -382,12 +373,12 @@ static int file_rw_step(struct kernel_exec *x, const struct script_call *c, int 
 {
 	unsigned slot = kernel_proc(x, c->proc)->slot;
 	long nr = c->op == SOP_FILE_READ ? SYS_pread64 : SYS_pwrite64;
-	uint64_t done = 0;
+	uint64_t done = 0, *words = kagent_buffer(x->k, slot);
 	int64_t n = 0;
 	int rc = 0;
 
-	if (c->op == SOP_FILE_WRITE)
-		memset(kagent_buffer(x->k, slot), 0x5a, KAGENT_BUF);
+	for (size_t i = 0; c->op == SOP_FILE_WRITE && i < KAGENT_BUF / sizeof(*words); i++)
+		words[i] = (uint64_t)c->value;
 	while (!rc && done < c->len) {
 		const uint64_t args[6] = { (uint64_t)fd, kagent_buffer_va(x->k, slot), MIN(c->len - done, KAGENT_BUF), c->off + done };
 

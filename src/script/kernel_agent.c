@@ -556,7 +556,7 @@ int kagent_exit(struct kagents *k, unsigned who)
 {
 	pid_t pid = kagents_pid(k, who);
 
-	if (!pid)
+	if (!pid || who >= KAGENT_MAX)
 		return -ECHILD;
 	ask(k, who, ORDER_EXIT);
 	k->alive[who] = false;
