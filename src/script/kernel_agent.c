@@ -534,11 +534,13 @@ uint64_t kagent_buffer_va(const struct kagents *k, unsigned who)
 
 int kagent_fork(struct kagents *k, unsigned who, unsigned child, int64_t *ret_result)
 {
-	struct slot *s = &k->s->slot[who], *c = &k->s->slot[child];
+	struct slot *s, *c;
 	int err;
 
-	if (child >= KAGENT_MAX || k->alive[child])
+	if (who >= KAGENT_MAX || child >= KAGENT_MAX || k->alive[child])
 		return -EINVAL;
+	s = &k->s->slot[who];
+	c = &k->s->slot[child];
 	memset(c, 0, sizeof(*c));
 	c->asked = 1; /* the child answers when it is there */
 	s->a[0] = child;
