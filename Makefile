@@ -1,6 +1,6 @@
 # What people type. Meson and ninja do the work: build/ is the command, build-test/ has assertions on and runs the tests.
 PREFIX ?= /usr/local
-.PHONY: build demo test bench soak asan tsan fmt lint install clean setup
+.PHONY: build demo test bench soak fuzz asan tsan fmt lint install clean setup
 build: setup
 	@scripts/configure build --buildtype=release -Dprefix=$(PREFIX)
 	@ninja -C build
@@ -17,6 +17,10 @@ bench: build
 soak: setup
 	@scripts/configure build-soak -Dchecks=expensive
 	@scripts/run-tests build-soak --repeat=$(or $(ROUNDS),10)
+# Ten minutes a target, under sanitizers: SECONDS_EACH=60 for a short look.
+fuzz:
+	@scripts/setup --all
+	@scripts/fuzz --seconds=$(or $(SECONDS_EACH),600)
 # Instrumented code makes gcc warn about what cannot happen: warnings count in the other builds.
 asan: setup
 	@scripts/configure build-asan -Dchecks=debug -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false
