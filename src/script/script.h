@@ -24,7 +24,7 @@ enum {
 	SCRIPT_MAX_STMTS = 1 << 16,
 	SCRIPT_MAX_DEPTH = 16,        /* of blocks, and 64 of expressions */
 	SCRIPT_MAX_EXPR_DEPTH = 64,
-	SCRIPT_MAX_NAMES = 4096,      /* different names in one script */
+	SCRIPT_MAX_NAMES = 1024,      /* different names in one script */
 	SCRIPT_MAX_NAME = 63,         /* characters */
 	SCRIPT_MAX_INDEX = 1 << 20,   /* A[i]: i below this */
 	SCRIPT_MAX_PROCS = 4096,      /* alive at once */
@@ -176,7 +176,7 @@ struct script_stmt {
 	struct script_expr *expr[3];
 	char *text, *unit;        /* SOP_SET: name and value; SSTMT_REPORT: name and unit */
 	char *variant;            /* expect[NAME]: only in that variant; NULL: in all */
-	bool braces;              /* proc, thread: a block, not one statement */
+	bool braces;              /* proc, thread: written as a block, not as one statement */
 	struct script_block body, other;
 };
 
