@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -64,6 +66,20 @@ void script_kernel_destroy(struct script_exec *x)
 		return;
 	kproc_areas_done(&kernel(x)->areas);
 	free(x);
+}
+
+void script_kernel_place(struct script_exec *sx, uint64_t top, uint64_t heap)
+{
+	kernel(sx)->o.top = top;
+	kernel(sx)->o.heap = heap;
+}
+
+struct script_kernel_layout script_kernel_layout(const struct script_exec *sx)
+{
+	const struct kernel_exec *x = (const struct kernel_exec *)(const void *)sx;
+	const struct kagent_layout *l = kagents_layout(x->k);
+
+	return (struct script_kernel_layout){ .top = l->top, .heap = l->heap, .as_bytes = x->o.as_bytes, .memlock_bytes = x->memlock };
 }
 
 /* ---- settings ---- */
@@ -146,11 +162,10 @@ static void close_files(struct kernel_exec *x)
 	x->nr_files = 0;
 }
 
-static bool uses_files(const struct script_block *b)
+static bool uses(const struct script_block *b, enum script_op op)
 {
 	for (size_t i = 0; i < b->nr; i++)
-		if ((b->s[i]->kind == SSTMT_CALL && b->s[i]->op == SOP_FILE_CREATE) || uses_files(&b->s[i]->body) ||
-		    uses_files(&b->s[i]->other))
+		if ((b->s[i]->kind == SSTMT_CALL && b->s[i]->op == op) || uses(&b->s[i]->body, op) || uses(&b->s[i]->other, op))
 			return true;
 	return false;
 }
@@ -584,19 +599,31 @@ static int step(struct script_exec *sx, const struct script_call *c, struct scri
 
 /* ---- runs ---- */
 
+static uint64_t memlock_limit(uint64_t wanted)
+{
+	struct rlimit r;
+
+	return getrlimit(RLIMIT_MEMLOCK, &r) || r.rlim_max > wanted ? wanted : r.rlim_max;
+}
+
 static int begin(struct script_exec *sx, const struct script *s, const struct script_setting *set, size_t nr_set, uint64_t *ret_arena,
 		 uint64_t *ret_arena_len, char *err, size_t errlen)
 {
 	struct kernel_exec *x = kernel(sx);
-	const struct kagent_limits limits = {
+	bool lock_all = uses(&s->body, SOP_MLOCKALL);
+	struct kagent_limits limits = {
 		.as_bytes = x->o.as_bytes,
-		.memlock_bytes = x->o.memlock_bytes,
+		.may_lock = lock_all,
 		.stack_bytes = 8ULL << 20,
 		.rss_bytes = x->o.rss_bytes,
 		.timeout_ms = x->o.timeout_ms,
 	};
 	int rc;
 
+	x->memlock = lock_all ? UINT64_MAX : memlock_limit(x->o.memlock_bytes);
+	limits.memlock_bytes = x->memlock;
+	if (lock_all && prctl(PR_CAPBSET_READ, CAP_IPC_LOCK) != 1)
+		return unsupported(err, errlen, "locking all memory needs CAP_IPC_LOCK here");
 	memset(x->proc, 0, sizeof(x->proc));
 	memset(x->slot_used, 0, sizeof(x->slot_used));
 	for (size_t i = 0; i < nr_set; i++) {
@@ -604,7 +631,7 @@ static int begin(struct script_exec *sx, const struct script *s, const struct sc
 		if (rc)
 			return rc;
 	}
-	rc = uses_files(&s->body) ? open_files(x) : 0;
+	rc = uses(&s->body, SOP_FILE_CREATE) ? open_files(x) : 0;
 	if (rc) {
 		snprintf(err, errlen, "no file in memory can be made: %s", strerror(-rc));
 		return rc;

@@ -3,6 +3,7 @@
  * of its own, no capabilities, bounded memory and time, first to go when memory runs out, gone when the caller is. Nothing global is written:
  * a setting that is not what the kernel has already is refused as unsupported. What is seen comes from /proc (kernel_proc.h).
  *
+ * Locking all memory locks the process's own too: scripts that do it run with the right to lock (CAP_IPC_LOCK) and without a limit, or not at all.
  * Threads of a script are carried out by their process's one thread: calls come one after another anyway.
  * Counters that others move too (/proc/vmstat) are given only on demand; faults are counted for the process alone.
  */
@@ -28,6 +29,14 @@ struct script_kernel_options {
 ATTR_MUST_CHECK int script_kernel_create(const struct script_kernel_options *o, struct script_exec **ret);
 /* NULL is allowed. */
 void script_kernel_destroy(struct script_exec *x);
+
+/* Where mmap is to place from and the break is to start, in runs that begin from now on; see the options of the same name. */
+void script_kernel_place(struct script_exec *x, uint64_t top, uint64_t heap);
+/* Of the run that has begun: where these are in fact (heap 0: the break could not be placed), and what a process may lock (~0: all). */
+struct script_kernel_layout {
+	uint64_t top, heap, as_bytes, memlock_bytes;
+};
+struct script_kernel_layout script_kernel_layout(const struct script_exec *x);
 
 /* The kernel's value of a setting by the name that it has here ("transparent_hugepage.enabled"). 0, -ENOENT: no such file. */
 int script_kernel_setting(const char *name, char *buf, size_t len);

@@ -211,13 +211,15 @@ static int agent_limits(const struct kagent_limits *l)
 	return err ? err : agent_limit(RLIMIT_STACK, l->stack_bytes);
 }
 
-static void agent_drop_capabilities(void)
+static int agent_drop_capabilities(bool may_lock)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2];
+	struct __user_cap_data_struct d[2];
 
-	memset(none, 0, sizeof(none));
-	syscall(SYS_capset, &h, none);
+	memset(d, 0, sizeof(d));
+	if (may_lock)
+		d[0].permitted = d[0].effective = 1U << CAP_IPC_LOCK;
+	return syscall(SYS_capset, &h, d) ? -errno : 0;
 }
 
 /* First to be killed when memory runs out. Needs no right. */
@@ -322,8 +324,8 @@ __attribute__((noreturn)) static void agent_start(const struct kagent_limits *l,
 	if (!shared->setup_error)
 		shared->setup_error = agent_guard(top, &shared->top);
 	shared->heap = heap ? agent_heap(heap) : 0;
-	if (!l->keep_capabilities)
-		agent_drop_capabilities();
+	if (!shared->setup_error)
+		shared->setup_error = agent_drop_capabilities(l->may_lock);
 	shared->slot[0].pid = (int32_t)getpid();
 	agent_answer(&shared->slot[0]);
 	agent_loop(&shared->slot[0]);

@@ -25,7 +25,7 @@ struct kagent_limits {
 	uint64_t stack_bytes;   /* RLIMIT_STACK */
 	uint64_t rss_bytes;     /* resident memory of all agents together: kagent_check */
 	unsigned timeout_ms;    /* for one order */
-	bool keep_capabilities;
+	bool may_lock;          /* keep CAP_IPC_LOCK, for which RLIMIT_MEMLOCK does not count */
 };
 
 /* Where the first agent's memory begins: known to be empty around. */

@@ -32,6 +32,7 @@ struct kernel_exec {
 	struct kernel_proc proc[KERNEL_MAX_PROCS];
 	struct kernel_file file[KERNEL_FILES];
 	unsigned nr_files;
+	uint64_t memlock; /* of this run */
 	bool slot_used[KAGENT_MAX];
 	struct kproc_areas areas;
 };
