@@ -53,6 +53,12 @@ static void add_rates(struct metrics *ms, const struct workload *w, const struct
 	if (r->total_from_go)
 		metrics_add(ms, "throughput_from_go_KBps", r->total_from_go, 0, w->unit,
 			    "the same by the clock from the moment that tasks were let go");
+	if (!r->steady.KBps)
+		return;
+	metrics_add(ms, "throughput_steady_KBps", r->steady.KBps, 0, w->unit, "of accesses, while all staggered tasks were at work");
+	metrics_add(ms, "steady_fault_ns", r->steady.fault_ns / r->steady.blocks, 0, "ns", "of an access that faulted, meanwhile, mean");
+	metrics_add(ms, "steady_rest_ns", r->steady.pass_ns / r->steady.blocks, 0, "ns",
+		    "of the accesses to the rest of that page, meanwhile, mean");
 }
 
 static void add_phase(struct metrics *ms, const char *size, const struct workload_phase *p)
@@ -66,6 +72,11 @@ static void add_phase(struct metrics *ms, const char *size, const struct workloa
 	snprintf(name, sizeof(name), "first_touch_fault_%s_ns", size);
 	metrics_add(ms, name, p->fault_ns / p->count, 0, "ns",
 		    "of the access that faulted, mean: the fault with its clearing or copying");
+	if (p->near_ns) {
+		snprintf(name, sizeof(name), "first_touch_near_%s_ns", size);
+		metrics_add(ms, name, p->near_ns / p->count, 0, "ns",
+			    "of the accesses after that one up to the next multiple of 64 KiB, mean");
+	}
 	snprintf(name, sizeof(name), "first_touch_rest_%s_ns", size);
 	metrics_add(ms, name, p->pass_ns / p->count, 0, "ns",
 		    "of the accesses to the rest of that page, right after the fault, mean");

@@ -17,6 +17,7 @@
 #define INSNS_RANDOM 62U  /* what drawing the word adds */
 #define INSNS_THINK 50U   /* of one turn of the waiting loop, which reads the clock */
 #define RANDOM_AT_ONCE 64U
+#define NEAR_BYTES 65536U /* "right after the fault": less than any private second-level cache holds */
 
 struct walk {
 	struct work_task *k;
@@ -86,17 +87,20 @@ static uint64_t until(const struct walk *s, vaddr_t va, uint64_t size, uint64_t 
 	return MIN((ALIGN_UP(va + 1, size) - va + step - 1) / step, most);
 }
 
-/* A block of n accesses but for its first. */
-static bool rest_of_block(struct walk *s, vaddr_t va, uint64_t n)
+/* Accesses [from, n) of a block at va: all but its first, or what begins with a page. */
+static bool rest_of_block(struct walk *s, vaddr_t va, uint64_t from, uint64_t n)
 {
-	uint64_t step = s->k->w->step, i = 1, k;
+	uint64_t step = s->k->w->step, i = from, k;
 
 	if (!s->paged)
-		return further(s, va + step, n - 1);
-	k = until(s, va, PAGE_SIZE, n);
-	if (!further(s, va + step, k - 1))
-		return false;
-	for (i = k; i < n; i += k) {
+		return further(s, va + from * step, n - from);
+	if (from == 1) {
+		k = until(s, va, PAGE_SIZE, n);
+		if (!further(s, va + step, k - 1))
+			return false;
+		i = k;
+	}
+	for (; i < n; i += k) {
 		vaddr_t at = va + i * step;
 
 		k = until(s, at, PAGE_SIZE, n - i);
@@ -124,7 +128,7 @@ static bool walk_block(struct walk *s, vaddr_t va, uint64_t most, uint64_t *ret_
 	struct work_task *k = s->k;
 	struct seen before = { 0 }, now = { 0 };
 	struct workload_phase *phase = NULL;
-	uint64_t from = 0, first = 0;
+	uint64_t from = 0, first = 0, near_ns = 0, i = 1;
 
 	if (s->timed) {
 		before = look(k);
@@ -140,11 +144,20 @@ static bool walk_block(struct walk *s, vaddr_t va, uint64_t most, uint64_t *ret_
 	}
 	*ret_n = until(s, va, phase == &k->phase_4k ? PAGE_SIZE : PMD_SIZE, most);
 	s->thought_ns = 0;
-	if (!think(s, va) || !rest_of_block(s, va, *ret_n))
+	if (!think(s, va))
+		return false;
+	if (phase == &k->phase_2m) {
+		i = until(s, va, NEAR_BYTES, *ret_n);
+		if (!rest_of_block(s, va, 1, i))
+			return false;
+		near_ns = work_now(k) - first - s->thought_ns;
+	}
+	if (i < *ret_n && !rest_of_block(s, va, i, *ret_n))
 		return false;
 	if (phase && look(k).faults == now.faults) {
 		phase->count++;
 		phase->fault_ns += first - from;
+		phase->near_ns += near_ns;
 		phase->pass_ns += work_now(k) - first - s->thought_ns;
 	}
 	return true;
@@ -155,6 +168,25 @@ static bool expired(const struct work_task *k)
 	const struct work *w = k->w;
 
 	return (w->o->ops && k->ops >= w->o->ops) || (w->limit_ns && work_now(k) - k->go_ns >= w->limit_ns);
+}
+
+static struct work_mark mark(const struct work_task *k)
+{
+	const struct workload_phase *a = &k->phase_4k, *b = &k->phase_2m;
+
+	return (struct work_mark){ work_now(k), k->ops, a->count + b->count, a->fault_ns + b->fault_ns, a->pass_ns + b->pass_ns };
+}
+
+/* Between two blocks of a staggered walk: keep where this task is while all are at work. */
+static void look_steady(struct work_task *k)
+{
+	const struct work *w = k->w;
+
+	if (!w->o->stagger_ns || __atomic_load_n(&w->some_done, __ATOMIC_RELAXED) || work_now(k) < w->go_ns + w->o->stagger_ns)
+		return;
+	k->to = mark(k);
+	if (!k->from.ns)
+		k->from = k->to;
 }
 
 static bool walk_sequential(struct walk *s, uint64_t n)
@@ -168,6 +200,7 @@ static bool walk_sequential(struct walk *s, uint64_t n)
 		if (!walk_block(s, s->base + i * k->w->step, most, &did))
 			return false;
 		k->ops += did;
+		look_steady(k);
 		if (!work_point(k))
 			return false;
 	}
@@ -207,8 +240,9 @@ static uint64_t kb_per_s(uint64_t bytes, uint64_t ns)
 /* What the program prints: bytes accessed and an eighth of its memory, over the time since the forks began. */
 static void line(struct work_task *k)
 {
-	const struct work *w = k->w;
+	struct work *w = k->w;
 
+	__atomic_store_n(&w->some_done, true, __ATOMIC_RELAXED);
 	k->done_ns = work_now(k);
 	k->bytes = k->ops * 8 + w->task_bytes / 8;
 	k->value_ns = k->done_ns - w->fork_ns;

@@ -12,6 +12,7 @@
 #define INSNS_MALLOC 267U
 #define INSNS_FREE 64U
 #define INSNS_FLUSH 17U
+#define INSNS_BRK 17U /* ours, of a loop that does what is published: 35 for two calls */
 #define PAGES_AT_ONCE 16U
 
 /* n operations are done. false: it's enough. */
@@ -118,17 +119,43 @@ bool wis_page_fault(struct work_task *k)
 
 bool wis_mmap(struct work_task *k)
 {
+	struct mfile *f = NULL;
 	bool ok = true;
 	int64_t r;
 
 	begin(k);
+	if (k->w->kind->file && failed_call(k, work_file_create(k, k->w->task_bytes, &f)))
+		return finish(k, false);
 	do {
 		(void)machine_work(k->c, PATH_USER, INSNS_MMAP);
-		r = work_mmap(k, k->w->task_bytes, UAPI_MAP_PRIVATE, NULL);
+		r = work_mmap(k, k->w->task_bytes, UAPI_MAP_PRIVATE, f);
 		if (r >= 0)
 			r = work_munmap(k, (vaddr_t)r, k->w->task_bytes);
 		ok = !failed_call(k, r);
 	} while (ok && counted(k, 1));
+	finish(k, ok);
+	if (f)
+		work_file_put(k, f);
+	return ok;
+}
+
+/* To move the end of the heap: what the call returns is the end that holds, so a refusal is found by comparing. */
+static bool move_break(struct work_task *k, vaddr_t to)
+{
+	(void)machine_work(k->c, PATH_USER, INSNS_BRK);
+	return work_brk(k, to) == (int64_t)to || work_failed(k, -ENOMEM);
+}
+
+/* The threads of a process agree on where it was when they were let go. */
+bool wis_brk(struct work_task *k)
+{
+	vaddr_t end = k->mm->start_brk;
+	bool ok = true;
+
+	begin(k);
+	do
+		ok = move_break(k, end + PAGE_SIZE);
+	while (ok && counted(k, 1) && (ok = move_break(k, end)) && counted(k, 1));
 	return finish(k, ok);
 }
 
@@ -153,33 +180,45 @@ bool wis_malloc(struct work_task *k)
 	return finish(k, ok);
 }
 
-/* For each page: store, drop the page, and find nothing there. */
-static bool flush_round(struct work_task *k, vaddr_t base, bool *ret_more)
+/*
+ * For each page: store, drop the page, and find what is below: nothing, the file's content, or, where the map is shared, what was stored.
+ */
+static bool flush_round(struct work_task *k, vaddr_t base, struct mfile *f, bool *ret_more)
 {
 	*ret_more = true;
-	for (vaddr_t va = base; va < base + k->w->task_bytes && *ret_more; va += PAGE_SIZE) {
-		if (!work_store(k, va, page_value(k, 0, (va - base) >> PAGE_SHIFT), INSNS_FLUSH) ||
-		    failed_call(k, work_madvise(k, va, PAGE_SIZE, UAPI_MADV_DONTNEED)) || !work_verify(k, va, 0, false))
+	for (uint64_t i = 0; i < k->w->task_bytes >> PAGE_SHIFT && *ret_more; i++) {
+		uint64_t value = page_value(k, 0, i), left = k->w->kind->shared ? value : f ? file_tag(f, i) : 0;
+		vaddr_t va = base + i * PAGE_SIZE;
+
+		if (!work_store(k, va, value, INSNS_FLUSH) ||
+		    failed_call(k, work_madvise(k, va, PAGE_SIZE, UAPI_MADV_DONTNEED)) || !work_verify(k, va, left, false))
 			return false;
 		*ret_more = counted(k, 1);
 	}
 	return true;
 }
 
-bool wis_tlb_flush2(struct work_task *k)
+bool wis_tlb_flush(struct work_task *k)
 {
+	unsigned flags = k->w->kind->shared ? UAPI_MAP_SHARED : UAPI_MAP_PRIVATE;
+	struct mfile *f = NULL;
 	bool more = true, ok = true;
 	int64_t r;
 
 	begin(k);
+	if (k->w->kind->file && failed_call(k, work_file_create(k, k->w->task_bytes, &f)))
+		return finish(k, false);
 	while (ok && more) {
-		r = work_mmap(k, k->w->task_bytes, UAPI_MAP_PRIVATE, NULL);
+		r = work_mmap(k, k->w->task_bytes, flags, f);
 		ok = !failed_call(k, r);
 		if (ok) {
-			ok = flush_round(k, (vaddr_t)r, &more);
+			ok = flush_round(k, (vaddr_t)r, f, &more);
 			r = work_munmap(k, (vaddr_t)r, k->w->task_bytes);
 			ok = !failed_call(k, r) && ok;
 		}
 	}
-	return finish(k, ok);
+	finish(k, ok);
+	if (f)
+		work_file_put(k, f);
+	return ok;
 }

@@ -5,7 +5,7 @@
  *   work_table.c the workloads                                    wis.c      will-it-scale's loops
  *   work_step.c  what all loops do: accesses, system calls, giving way, limits, contents
  *
- * Shared between tasks, which are threads on the host: `ready`, `left`, `go`, `error`, `oom` and `refs` (atomic); peaks and the
+ * Shared between tasks, which are threads on the host: `ready`, `left`, `go`, `some_done`, `error`, `oom` and `refs` (atomic); peaks and the
  * progress report under `lock`, inside which the machine is not called. All else belongs to one task.
  */
 #ifndef QUIRE_WORKLOAD_WORK_INT_H
@@ -25,9 +25,11 @@ struct work_task;
 struct workload_kind {
 	bool (*run)(struct work_task *k); /* false: an error or an early end was noted */
 	bool usemem;
-	bool prealloc; /* usemem: the parent maps and populates what all tasks then work on */
+	bool prealloc; /* usemem: the parent maps what all tasks then work on... */
+	bool prefault; /* ...and populates it */
 	bool random, readonly; /* usemem */
-	bool file, shared;     /* will-it-scale's page faults: on a file; mapped shared */
+	bool file, shared;     /* will-it-scale's maps: on a file; mapped shared */
+	bool heap;             /* will-it-scale: the address space needs a heap */
 };
 
 struct work {
@@ -47,7 +49,7 @@ struct work {
 	struct mm *group_mm;    /* of threads; a reference of ours while they are started */
 	vaddr_t area;           /* prealloc: where it is, in all address spaces */
 	unsigned expected, ready, left;
-	bool go, oom, stopping;
+	bool go, oom, stopping, some_done; /* some_done: a task has done its work */
 	int error;
 	uint64_t start_ns, fork_ns, go_ns, end_ns, done_ns; /* begin of all, of the forks, of the tasks' work; end of it, and of all */
 	uint64_t fault_go_ns;   /* in faults until the go */
@@ -56,6 +58,11 @@ struct work {
 	pthread_mutex_t lock;
 	char *err;
 	size_t errlen;
+};
+
+/* How far a task was at a moment. */
+struct work_mark {
+	uint64_t ns, ops, blocks, fault_ns, pass_ns;
 };
 
 struct work_task {
@@ -73,6 +80,7 @@ struct work_task {
 	uint64_t value, value_from_go, value_ns;
 	uint64_t sys_ns, free_ns;
 	uint64_t warm_ns, warm_ops; /* will-it-scale: when counting began; 0: not yet */
+	struct work_mark from, to;  /* usemem's walks in order: the time in which all tasks were at work; ns 0: not there yet */
 	uint64_t checked, wrong, cpu_ns, wall_ns; /* the last two: from the go on, on the host */
 	struct workload_phase phase_4k, phase_2m;
 } __attribute__((aligned(64)));
@@ -101,6 +109,7 @@ bool work_verify(struct work_task *k, vaddr_t va, uint64_t value, bool or_zero);
 /* System calls: time counted, errors not yet noted. */
 int64_t work_mmap(struct work_task *k, uint64_t len, unsigned flags, struct mfile *file);
 int64_t work_munmap(struct work_task *k, vaddr_t va, uint64_t len);
+int64_t work_brk(struct work_task *k, vaddr_t brk);
 int64_t work_madvise(struct work_task *k, vaddr_t va, uint64_t len, int advice);
 int work_file_create(struct work_task *k, uint64_t size, struct mfile **ret);
 void work_file_put(struct work_task *k, struct mfile *f);
@@ -113,6 +122,7 @@ bool usemem_run(struct work_task *k);
 bool wis_page_fault(struct work_task *k);
 bool wis_mmap(struct work_task *k);
 bool wis_malloc(struct work_task *k);
-bool wis_tlb_flush2(struct work_task *k);
+bool wis_brk(struct work_task *k);
+bool wis_tlb_flush(struct work_task *k);
 
 #endif

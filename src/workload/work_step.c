@@ -152,6 +152,15 @@ int64_t work_munmap(struct work_task *k, vaddr_t va, uint64_t len)
 	return r;
 }
 
+int64_t work_brk(struct work_task *k, vaddr_t brk)
+{
+	uint64_t since = enter(k);
+	int64_t r = mm_brk(k->c, k->mm, brk);
+
+	leave(k, since);
+	return r;
+}
+
 int64_t work_madvise(struct work_task *k, vaddr_t va, uint64_t len, int advice)
 {
 	uint64_t since = enter(k);

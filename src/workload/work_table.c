@@ -15,14 +15,20 @@ static const struct workload_kind write_seq = { .run = usemem_run, .usemem = tru
 static const struct workload_kind write_rand = { .run = usemem_run, .usemem = true, .random = true };
 static const struct workload_kind read_seq = { .run = usemem_run, .usemem = true, .readonly = true };
 static const struct workload_kind read_rand = { .run = usemem_run, .usemem = true, .readonly = true, .random = true };
-static const struct workload_kind cow_seq = { .run = usemem_run, .usemem = true, .prealloc = true };
-static const struct workload_kind cow_rand = { .run = usemem_run, .usemem = true, .prealloc = true, .random = true };
+static const struct workload_kind shared_seq = { .run = usemem_run, .usemem = true, .prealloc = true };
+static const struct workload_kind shared_rand = { .run = usemem_run, .usemem = true, .prealloc = true, .random = true };
+static const struct workload_kind cow_seq = { .run = usemem_run, .usemem = true, .prealloc = true, .prefault = true };
+static const struct workload_kind cow_rand = { .run = usemem_run, .usemem = true, .prealloc = true, .prefault = true, .random = true };
 static const struct workload_kind page_fault1 = { .run = wis_page_fault };
 static const struct workload_kind page_fault2 = { .run = wis_page_fault, .file = true };
 static const struct workload_kind page_fault3 = { .run = wis_page_fault, .file = true, .shared = true };
 static const struct workload_kind malloc1 = { .run = wis_malloc };
 static const struct workload_kind mmap1 = { .run = wis_mmap };
-static const struct workload_kind tlb_flush2 = { .run = wis_tlb_flush2 };
+static const struct workload_kind mmap2 = { .run = wis_mmap, .file = true };
+static const struct workload_kind brk1 = { .run = wis_brk, .heap = true };
+static const struct workload_kind tlb_flush1 = { .run = wis_tlb_flush, .file = true };
+static const struct workload_kind tlb_flush2 = { .run = wis_tlb_flush };
+static const struct workload_kind tlb_flush3 = { .run = wis_tlb_flush, .file = true, .shared = true };
 
 #define USEMEM(name, call, help, size, threads, kind)                                                                          \
 	{ name, "vm-scalability: usemem " call, help, KB_PER_S, size, false, threads, &(kind) }
@@ -50,6 +56,10 @@ const struct workload workload_table[] = {
 	       write_seq),
 	USEMEM("anon-w-rand-mt", "-t TASKS --random SIZE/TASKS", "as anon-w-seq-mt, words in random order with repetition", GIB / 4, true,
 	       write_rand),
+	USEMEM("anon-wx-seq-mt", "-t TASKS --prealloc SIZE", "threads of one process each write all of the same fresh memory in order",
+	       GIB / 8, true, shared_seq),
+	USEMEM("anon-wx-rand-mt", "-t TASKS --prealloc --random SIZE", "as anon-wx-seq-mt, words in random order with repetition", GIB / 32,
+	       true, shared_rand),
 	USEMEM("anon-r-seq-mt", "-t TASKS --readonly SIZE/TASKS", "threads of one process each read memory that nobody wrote, in order", GIB,
 	       true, read_seq),
 	USEMEM("anon-r-rand-mt", "-t TASKS --readonly --random SIZE/TASKS", "as anon-r-seq-mt, words in random order with repetition",
@@ -60,13 +70,21 @@ const struct workload workload_table[] = {
 	WIS("page_fault3", "as page_fault1, on a shared map of a file", 128 * MIB, false, page_fault3),
 	WIS("malloc1", "malloc and free 128 MiB (an operation): a map, its header's fault, an unmap", 128 * MIB, false, malloc1),
 	WIS("mmap1", "map and unmap 128 MiB that nobody touches (an operation)", 128 * MIB, false, mmap1),
+	WIS("mmap2", "as mmap1, of a file", 128 * MIB, false, mmap2),
+	WIS("brk1", "grow the heap by a page, shrink it again (two operations)", MIB, false, brk1),
+	WIS("tlb_flush1", "as tlb_flush2, in 128 MiB of a private map of a file, whose content it reads", 128 * MIB, false, tlb_flush1),
 	WIS("tlb_flush2", "in 1 MiB of anonymous memory: store to a page, MADV_DONTNEED it, read zero (an operation)", MIB, false, tlb_flush2),
+	WIS("tlb_flush3", "as tlb_flush1, in a shared map: it reads what it stored", 128 * MIB, false, tlb_flush3),
 	WIS("page_fault1-mt", "page_fault1 by threads of one process", 128 * MIB, true, page_fault1),
 	WIS("page_fault2-mt", "page_fault2 by threads of one process, a file each", 128 * MIB, true, page_fault2),
 	WIS("page_fault3-mt", "page_fault3 by threads of one process, a file each", 128 * MIB, true, page_fault3),
 	WIS("malloc1-mt", "malloc1 by threads of one process", 128 * MIB, true, malloc1),
 	WIS("mmap1-mt", "mmap1 by threads of one process", 128 * MIB, true, mmap1),
+	WIS("mmap2-mt", "mmap2 by threads of one process, a file each", 128 * MIB, true, mmap2),
+	WIS("brk1-mt", "brk1 by threads of one process, which all move the same end", MIB, true, brk1),
+	WIS("tlb_flush1-mt", "tlb_flush1 by threads of one process, a file each", 128 * MIB, true, tlb_flush1),
 	WIS("tlb_flush2-mt", "tlb_flush2 by threads of one process: each operation is a shootdown to all others", MIB, true, tlb_flush2),
+	WIS("tlb_flush3-mt", "tlb_flush3 by threads of one process, a file each", 128 * MIB, true, tlb_flush3),
 };
 const size_t workload_count = ARRAY_SIZE(workload_table);
 

@@ -18,6 +18,7 @@
 
 #define TASKS_MAX 65536U
 #define SIZE_MAX_BYTES (1ULL << 46)
+#define HEAP_START 0x555555600000UL /* where exec would put it, there being none here */
 
 static bool stop_seen(const struct work *w)
 {
@@ -137,7 +138,7 @@ static int task_start(struct work *w, struct cpu *c, unsigned i)
 
 /* ---- the parent ---- */
 
-/* Map and populate what all will share. */
+/* Map what all will share, and populate it where the workload says so. */
 static void prealloc(struct work *w, struct cpu *c)
 {
 	int64_t r;
@@ -147,7 +148,8 @@ static void prealloc(struct work *w, struct cpu *c)
 		    UAPI_MAP_PRIVATE | UAPI_MAP_ANONYMOUS | UAPI_MAP_NORESERVE, NULL, 0);
 	if (r >= 0) {
 		w->area = (vaddr_t)r;
-		r = mm_populate(c, w->parent_mm, w->area, w->area + w->task_bytes, true);
+		if (w->kind->prefault)
+			r = mm_populate(c, w->parent_mm, w->area, w->area + w->task_bytes, true);
 	}
 	machine_leave(c, ENTRY_SYSCALL);
 	if (r < 0)
@@ -219,7 +221,7 @@ static void parent_main(struct cpu *c, struct task *t)
 	while (__atomic_load_n(&w->left, __ATOMIC_ACQUIRE))
 		c = pause_task(c);
 	w->end_ns = machine_now_ns(c);
-	if (w->kind->prealloc && w->o->check && !w->oom)
+	if (w->kind->prefault && w->o->check && !w->oom)
 		c = verify_parent(w, c);
 	if (w->group_mm) {
 		struct mm *mm = w->group_mm;
@@ -267,7 +269,7 @@ static int share_out(struct work *w)
 	uint64_t size = w->o->size, share = w->nr;
 
 	if (w->kind->prealloc)
-		share = w->w->threads ? 2 : share + 1;
+		share = !w->kind->prefault ? 1 : w->w->threads ? 2 : share + 1;
 	if (size || !w->w->per_task)
 		size = (size ? size : w->w->size) / share;
 	else
@@ -370,6 +372,7 @@ static void add_phase(struct workload_phase *to, const struct workload_phase *fr
 {
 	to->count += from->count;
 	to->fault_ns += from->fault_ns;
+	to->near_ns += from->near_ns;
 	to->pass_ns += from->pass_ns;
 }
 
@@ -396,6 +399,24 @@ static int spread_of_values(struct workload_result *r)
 	}
 	free(v);
 	return 0;
+}
+
+/* What a long run comes to: only the time in which all tasks were at work. Nothing when one has none of it. */
+static void steady(struct work *w)
+{
+	struct workload_steady s = { 0 };
+
+	for (unsigned i = 0; i < w->nr; i++) {
+		const struct work_mark *a = &w->t[i].from, *b = &w->t[i].to;
+
+		if (!w->t[i].started || b->blocks <= a->blocks || b->ns <= a->ns)
+			return;
+		s.blocks += b->blocks - a->blocks;
+		s.fault_ns += b->fault_ns - a->fault_ns;
+		s.pass_ns += b->pass_ns - a->pass_ns;
+		s.KBps += (b->ops - a->ops) * 8 * 1000000000ULL / 1024 / (b->ns - a->ns);
+	}
+	w->res->steady = s;
 }
 
 static void add_task(struct workload_result *r, const struct work_task *k)
@@ -436,6 +457,7 @@ static int conclude(struct work *w)
 		wall += w->t[i].wall_ns;
 		cpu += w->model ? w->t[i].task.cpu_time_ps / PS_PER_NS : w->t[i].cpu_ns;
 	}
+	steady(w);
 	r->cpu_ns = cpu + (w->model ? w->parent.cpu_time_ps / PS_PER_NS : w->parent_cpu_ns);
 	r->refs = r->loads + r->stores;
 	r->task_kernel_ns += w->go ? faults : 0;
@@ -481,6 +503,8 @@ static int run_tasks(struct work *w)
 		w->oom = true;
 		return 0;
 	}
+	if (w->kind->heap)
+		w->parent_mm->start_brk = w->parent_mm->brk = HEAP_START;
 	w->res->processes = 1;
 	w->parent.fn = parent_main;
 	w->parent.arg = w;

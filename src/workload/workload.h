@@ -58,7 +58,17 @@ struct workload_options {
 struct workload_phase {
 	uint64_t count;    /* pages */
 	uint64_t fault_ns; /* the accesses that faulted, all together */
-	uint64_t pass_ns;  /* the rest of each page, where it took no further fault */
+	uint64_t near_ns;  /* the accesses after that one up to the next multiple of 64 KiB; of 2 MiB pages only */
+	uint64_t pass_ns;  /* the rest of each page, those included, where it took no further fault */
+};
+
+/*
+ * Staggered walks in order, from when all tasks have begun until the first one ends: what a long run is nearly all the time. A block is a
+ * first touch of a page as above.
+ */
+struct workload_steady {
+	uint64_t KBps; /* of accesses, all tasks together; 0: there was no such time, or it was not looked for */
+	uint64_t blocks, fault_ns, pass_ns;
 };
 
 struct workload_task_result {
@@ -79,6 +89,7 @@ struct workload_result {
 	uint64_t cpu_ns;                  /* of all tasks */
 	uint64_t task_user_ns, task_kernel_ns; /* CPU time of the tasks but the parent; kernel: in faults and system calls */
 	struct workload_phase phase_4k, phase_2m;
+	struct workload_steady steady;
 	uint64_t checked, wrong;          /* pages whose contents were compared, and those that were not as they must be */
 	uint64_t rss_peak_bytes, anon_peak_bytes, anon_huge_peak_bytes, memory_peak_bytes, pgtables_peak_bytes; /* as in replay_result */
 	bool stopped, out_of_memory;

@@ -10,7 +10,7 @@ cow() {
 	"$QUIRE" workload list --json list.json >out.txt
 	well_formed list.json
 	for w in anon-cow-seq anon-cow-rand anon-w-seq anon-w-rand anon-r-seq anon-r-rand anon-cow-seq-mt page_fault1 page_fault2 \
-		page_fault3 malloc1 mmap1 tlb_flush2 page_fault1-mt; do
+		page_fault3 malloc1 mmap1 mmap2 brk1 tlb_flush1 tlb_flush2 tlb_flush3 anon-wx-seq-mt page_fault1-mt; do
 		grep -q "^$w " out.txt || { echo "$w is missing"; return 1; }
 		grep -q "\"name\": \"$w\"" list.json
 		"$QUIRE" workload show $w | grep -q "^$w: "

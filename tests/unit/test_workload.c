@@ -185,6 +185,49 @@ static void w_seq_faults_each_page_once(void **state)
 	done(&r);
 }
 
+static void threads_write_the_same_memory(void **state)
+{
+	const struct workload_options o = { .tasks = 3, .size = 4 * MIB, .check = true };
+	struct ran r = run("anon-wx-seq-mt", &o, &small_pages);
+
+	(void)state;
+	ok(&r);
+	assert_int_equal(r.r.task_bytes, 4 * MIB);
+	assert_int_equal(r.r.stores, 3 * 4 * MIB / 8);
+	/* nobody populates; a page is fresh for one thread, whoever comes first */
+	assert_int_equal(r.n[VM_quire_fault_anon_4k], 1024);
+	assert_int_equal(r.n[VM_quire_fault_cow_4k], 0);
+	assert_int_equal(r.r.checked, 3 * 1024);
+	assert_int_equal(r.r.wrong, 0);
+	assert_int_equal(r.r.rss_peak_bytes, 4 * MIB);
+	done(&r);
+}
+
+/* The time in which all tasks were at work: there only where tasks are staggered, and their walks in order. */
+static void steady_state_of_staggered_walks(void **state)
+{
+	struct workload_options o = { .tasks = 2, .size = 48 * MIB, .stagger_ns = 1000000, .seed = 3 };
+	struct ran r = run("anon-cow-seq", &o, &huge_copy);
+	uint64_t sum;
+
+	(void)state;
+	ok(&r);
+	assert_int_equal(r.r.phase_2m.count, 16);
+	assert_in_range(r.r.steady.blocks, 8, 15);
+	sum = r.r.steady.fault_ns + r.r.steady.pass_ns;
+	assert_true(sum > 0 && sum < r.r.phase_2m.fault_ns + r.r.phase_2m.pass_ns);
+	/* two tasks, each a block of 2 MiB in a block's mean time, or nearly */
+	assert_in_range(r.r.steady.KBps, 2 * 2048 * r.r.steady.blocks * 900000000 / sum, 2 * 2048 * r.r.steady.blocks * 1000000000 / sum);
+	/* the first 64 KiB after a fault are a part of the pass */
+	assert_true(r.r.phase_2m.near_ns > 0 && r.r.phase_2m.near_ns < r.r.phase_2m.pass_ns / 8);
+	done(&r);
+	o.stagger_ns = 0;
+	r = run("anon-cow-seq", &o, &huge_copy);
+	ok(&r);
+	assert_int_equal(r.r.steady.KBps, 0);
+	done(&r);
+}
+
 static void steps_passes_and_think_time(void **state)
 {
 	struct workload_options o = { .tasks = 1, .size = 2 * MIB, .step = 4096, .passes = 3, .check = true };
@@ -317,6 +360,62 @@ static void tlb_flush2_drops_each_page(void **state)
 	ok(&r);
 	assert_int_equal(r.n[VM_quire_fault_anon_4k], 600);
 	assert_int_equal(r.n[VM_nr_tlb_remote_flush], 0);
+	done(&r);
+}
+
+static void flushes_of_files_find_what_is_below(void **state)
+{
+	const struct workload_options o = { .tasks = 2, .size = 2 * MIB, .ops = 300 };
+	struct ran r = run("tlb_flush1", &o, &small_pages);
+
+	(void)state;
+	ok(&r);
+	/* each store copies the file's page, each load gets the file's own */
+	assert_int_equal(r.r.ops, 600);
+	assert_int_equal(r.n[VM_quire_pages_copied], 600);
+	assert_int_equal(r.r.checked, 600);
+	assert_int_equal(r.r.wrong, 0);
+	assert_int_equal(r.n[VM_nr_tlb_remote_flush], 0);
+	done(&r);
+	r = run("tlb_flush1-mt", &o, &small_pages);
+	ok(&r);
+	assert_int_equal(r.n[VM_quire_pages_copied], 600);
+	assert_true(r.n[VM_nr_tlb_remote_flush] > 0);
+	done(&r);
+	r = run("tlb_flush3-mt", &o, &small_pages);
+	ok(&r);
+	/* the page stays in the cache, with what was stored: mapped twice an operation, never copied */
+	assert_int_equal(r.n[VM_quire_pages_copied], 0);
+	assert_int_equal(r.n[VM_pgfault], 1200);
+	assert_int_equal(r.r.checked, 600);
+	assert_int_equal(r.r.wrong, 0);
+	assert_true(r.n[VM_nr_tlb_remote_flush] > 0);
+	done(&r);
+}
+
+static void a_file_mapped_and_the_heap_moved(void **state)
+{
+	const struct workload_options o = { .tasks = 2, .ops = 50 };
+	struct ran r = run("mmap2", &o, &small_pages);
+
+	(void)state;
+	ok(&r);
+	assert_int_equal(r.r.ops, 100);
+	assert_int_equal(r.n[VM_pgfault], 0);
+	assert_int_equal(r.n[VM_nr_file_pages], 0);
+	assert_true(r.n[VM_quire_mmap_lock_write] >= 200);
+	done(&r);
+	r = run("brk1", &o, &small_pages);
+	ok(&r);
+	assert_int_equal(r.r.ops, 100);
+	assert_int_equal(r.n[VM_pgfault], 0);
+	/* one a call; beside them the forks' and the ends' */
+	assert_in_range(r.n[VM_quire_mmap_lock_write], 100, 110);
+	done(&r);
+	r = run("brk1-mt", &o, &small_pages); /* all move one break, and none may find it where it did not ask for it */
+	ok(&r);
+	assert_int_equal(r.r.ops, 100);
+	assert_in_range(r.n[VM_quire_mmap_lock_write], 100, 110);
 	done(&r);
 }
 
@@ -628,12 +727,16 @@ int main(void)
 		cmocka_unit_test(cow_rand_reaches_most_pages),
 		cmocka_unit_test(threads_of_a_child_copy_together),
 		cmocka_unit_test(w_seq_faults_each_page_once),
+		cmocka_unit_test(threads_write_the_same_memory),
+		cmocka_unit_test(steady_state_of_staggered_walks),
 		cmocka_unit_test(steps_passes_and_think_time),
 		cmocka_unit_test(reads_get_the_zero_page),
 		cmocka_unit_test(page_faults_one_an_operation),
 		cmocka_unit_test(page_fault1_on_huge_pages),
 		cmocka_unit_test(map_churn),
 		cmocka_unit_test(tlb_flush2_drops_each_page),
+		cmocka_unit_test(flushes_of_files_find_what_is_below),
+		cmocka_unit_test(a_file_mapped_and_the_heap_moved),
 		cmocka_unit_test(rates_are_work_over_time),
 		cmocka_unit_test(time_ends_a_walk),
 		cmocka_unit_test(the_same_seed_gives_the_same_run),
