@@ -100,17 +100,11 @@ static int fault_count(struct fault *f, int rc)
 	return rc;
 }
 
-/* The books of the experimenter, not of the kernel: costs nothing there. */
 static void count_latency(struct cpu *c, enum vm_counter kind)
 {
 	uint64_t now_ns = machine_now_ns(c), start_ns = c->fault_start_ps / PS_PER_NS;
-	struct percpu *pc = c->pc;
 
-	if (unlikely(!pc->fault_ns_used)) {
-		memset(pc->fault_ns, 0, sizeof(struct hist) * NR_FAULT_KINDS);
-		__atomic_store_n(&pc->fault_ns_used, true, __ATOMIC_RELEASE);
-	}
-	hist_add(&pc->fault_ns[fault_latency_kind(kind)], now_ns > start_ns ? now_ns - start_ns : 0);
+	quire_time_add(c, fault_latency_kind(kind), now_ns > start_ns ? now_ns - start_ns : 0);
 }
 
 ATTR_NOINLINE int fault_handle(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, unsigned err)

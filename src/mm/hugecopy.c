@@ -124,16 +124,28 @@ static int copy_one(struct cpu *c, unsigned index, vaddr_t va, void *arg)
 	return err;
 }
 
+/* Pages of 2 MiB that went through whole are timed. */
+static int timed(struct cpu *c, enum huge_order_policy policy, vaddr_t hint, unsigned nr_pages, hugecopy_fn fn, struct pages *p,
+		 enum bulk_kind kind)
+{
+	uint64_t since = machine_now_ns(c);
+	int err = hugecopy_process(c, policy, hint, nr_pages, fn, p);
+
+	if (!err && nr_pages == HPAGE_PMD_NR)
+		quire_time_add(c, kind, machine_now_ns(c) - since);
+	return err;
+}
+
 int hugecopy_clear(struct cpu *c, struct frame *head, unsigned nr_pages, vaddr_t hint)
 {
 	struct pages p = { .dst = frame_pfn(c->m, head) };
 
-	return hugecopy_process(c, (enum huge_order_policy)c->q->knobs.huge_clear_order, hint, nr_pages, clear_one, &p);
+	return timed(c, (enum huge_order_policy)c->q->knobs.huge_clear_order, hint, nr_pages, clear_one, &p, BULK_CLEAR_2M);
 }
 
 int hugecopy_copy(struct cpu *c, struct frame *dst, struct frame *src, unsigned nr_pages, vaddr_t hint)
 {
 	struct pages p = { .dst = frame_pfn(c->m, dst), .src = frame_pfn(c->m, src) };
 
-	return hugecopy_process(c, (enum huge_order_policy)c->q->knobs.huge_copy_order, hint, nr_pages, copy_one, &p);
+	return timed(c, (enum huge_order_policy)c->q->knobs.huge_copy_order, hint, nr_pages, copy_one, &p, BULK_COPY_2M);
 }

@@ -205,7 +205,7 @@ static int percpu_boot(struct quire *q)
 			return -ENOMEM;
 		pc->gather = boot_carve(q, c->nid, sizeof(struct mmu_gather), CACHE_LINE);
 		/* Not zeroed here: the CPU does it at its first fault. */
-		pc->fault_ns = carve_near(q, c->nid, sizeof(struct hist) * NR_FAULT_KINDS, CACHE_LINE);
+		pc->fault_ns = carve_near(q, c->nid, sizeof(struct hist) * NR_TIMES, CACHE_LINE);
 		if (!pc->gather || !pc->fault_ns)
 			return -ENOMEM;
 		pc->pa = machine_pa(q->m, pc);

@@ -52,13 +52,15 @@ struct percpu {
 	struct ctx_slot ctx[PERCPU_CTX_SLOTS];
 	uint32_t next_ctx;
 	struct mmu_gather *gather; /* a CPU's own gather buffer */
-	struct hist *fault_ns; /* [NR_FAULT_KINDS], latency by kind, exception entry and exit included; as found until... */
-	bool fault_ns_used;    /* ... the first fault clears it, so that CPUs that never run cost no memory here */
+	struct hist *fault_ns; /* [NR_TIMES], latency by kind, exception entry and exit included; as found until... */
+	bool fault_ns_used;    /* ... the first one clears it, so that CPUs that never run cost no memory here */
 };
 
 _Static_assert(offsetof(struct percpu, vmstat) == 0, "vmstat_add counts at the start of struct percpu");
 
 enum fault_kind { FK_ANON_4K, FK_ANON_2M, FK_ZERO, FK_COW_4K, FK_COW_2M, FK_FILE, FK_OTHER, NR_FAULT_KINDS };
+/* Counted beside them: 2 MiB pages cleared and copied whole (hugecopy.c), which is a part of a fault or of a fork. */
+enum bulk_kind { BULK_CLEAR_2M = NR_FAULT_KINDS, BULK_COPY_2M, NR_TIMES };
 
 struct quire {
 	struct machine *m;
@@ -96,7 +98,11 @@ static inline bool percpu_lazy(const struct percpu *pc)
 
 /* Latencies of faults of one kind on all CPUs; and the time in faults of all kinds. Exact while no task runs. */
 void quire_fault_ns(const struct quire *q, enum fault_kind k, struct hist *ret);
+void quire_bulk_ns(const struct quire *q, enum bulk_kind k, struct hist *ret);
 uint64_t quire_fault_time_ns(const struct quire *q);
+
+/* One more of FK_* or BULK_*. The books of the experimenter, not of the kernel: costs nothing there. */
+void quire_time_add(struct cpu *c, unsigned kind, uint64_t ns);
 
 /* Boot a memory manager on a machine. knobs NULL: defaults. -ENOMEM, -EINVAL (q->err not available: text in err). */
 int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_q, char *err, size_t errlen);

@@ -10,12 +10,33 @@ const char *const vm_counter_names[NR_VM_COUNTERS] = {
 #undef E
 };
 
-void quire_fault_ns(const struct quire *q, enum fault_kind k, struct hist *ret)
+void quire_time_add(struct cpu *c, unsigned kind, uint64_t ns)
+{
+	struct percpu *pc = c->pc;
+
+	if (unlikely(!pc->fault_ns_used)) {
+		memset(pc->fault_ns, 0, sizeof(struct hist) * NR_TIMES);
+		__atomic_store_n(&pc->fault_ns_used, true, __ATOMIC_RELEASE);
+	}
+	hist_add(&pc->fault_ns[kind], ns);
+}
+
+static void times_of(const struct quire *q, unsigned k, struct hist *ret)
 {
 	memset(ret, 0, sizeof(*ret));
 	for (unsigned i = 0; i < q->m->nr_cpus; i++)
 		if (__atomic_load_n(&q->percpu[i]->fault_ns_used, __ATOMIC_ACQUIRE))
 			hist_merge(ret, &q->percpu[i]->fault_ns[k]);
+}
+
+void quire_fault_ns(const struct quire *q, enum fault_kind k, struct hist *ret)
+{
+	times_of(q, k, ret);
+}
+
+void quire_bulk_ns(const struct quire *q, enum bulk_kind k, struct hist *ret)
+{
+	times_of(q, k, ret);
 }
 
 uint64_t quire_fault_time_ns(const struct quire *q)

@@ -13,8 +13,9 @@
 
 /* Shown whenever they are there, in this order, after the main metric. */
 static const char *const always[] = {
-	"throughput_from_go_KBps", "time_ns", "work_time_ns", "user_time_ns", "system_time_ns", "ipc", "first_touch_fault_2m_ns",
-	"first_touch_rest_2m_ns", "first_touch_fault_4k_ns", "first_touch_rest_4k_ns", "fault_time_ns", "fault_latency_p50_ns",
+	"throughput_from_go_KBps", "throughput_steady_KBps", "time_ns", "work_time_ns", "user_time_ns", "system_time_ns", "ipc",
+	"huge_clear_mean_ns", "huge_copy_mean_ns", "first_touch_fault_2m_ns", "first_touch_near_2m_ns", "first_touch_rest_2m_ns",
+	"steady_fault_ns", "steady_rest_ns", "first_touch_fault_4k_ns", "first_touch_rest_4k_ns", "fault_time_ns", "fault_latency_p50_ns",
 	"fault_latency_p99_ns", "pgfault", "llc_misses", "cache_misses",
 };
 

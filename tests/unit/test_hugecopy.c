@@ -207,6 +207,15 @@ static void test_error_stops(void **state)
 
 /* ---- on frames ---- */
 
+/* How many whole ones have been timed. */
+static uint64_t timed(const struct booted *b, enum bulk_kind kind)
+{
+	struct hist h;
+
+	quire_bulk_ns(b->q, kind, &h);
+	return h.count;
+}
+
 static void test_contents(void **state)
 {
 	struct booted b;
@@ -253,6 +262,8 @@ static void test_contents(void **state)
 		}
 		assert_int_equal(counter(&b, VM_quire_pages_copied), 8 * 512);
 		assert_int_equal(counter(&b, VM_quire_pages_cleared), 8 * 512);
+		assert_int_equal(timed(&b, BULK_COPY_2M), 8);
+		assert_int_equal(timed(&b, BULK_CLEAR_2M), 8);
 		frame_put(b.c, src);
 		frame_put(b.c, dst);
 		shut_down(&b);
@@ -290,6 +301,7 @@ static void test_injected(void **state)
 		assert_int_equal(hugecopy_clear(b.c, dst, 512, BASE), -ENOMEM);
 		assert_int_equal(counter(&b, VM_quire_pages_cleared) - cleared, k - 1);
 	}
+	assert_int_equal(timed(&b, BULK_COPY_2M) + timed(&b, BULK_CLEAR_2M), 0); /* halves are not times of anything */
 	inject_detach(in);
 	frame_put(b.c, src);
 	frame_put(b.c, dst);
