@@ -17,6 +17,7 @@
 #include "machine/model/model_int.h"
 
 #include "base/assert.h"
+#include "machine/model/schedule_int.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,6 +78,14 @@ static void acknowledge(struct cpu *sender, uint64_t ps)
 		sched_unpark(sender, sc->ack_ps);
 }
 
+static void flush(struct cpu *c, const struct tlb_flush *f)
+{
+	if (model_of(c)->sched.schedule)
+		schedule_flush(c, f);
+	else
+		core_flush_local(c, f);
+}
+
 static void handle(struct cpu *c, struct ipi_node *node)
 {
 	struct sched_cpu *sc = &model_cpu(c)->sched;
@@ -88,7 +97,7 @@ static void handle(struct cpu *c, struct ipi_node *node)
 	before = c->now_ps;
 	path = core_work(c, PATH_IPI, 0);
 	core_charge(c, model_of(c)->desc.cost.irq_ps, PATH_IPI);
-	core_flush_local(c, node->flush);
+	flush(c, node->flush);
 	(void)core_work(c, path, 0);
 	sc->ipi_received++;
 	sc->irq_end_ps = MAX(node->deliver_ps, sc->irq_end_ps) + (c->now_ps - before);
@@ -125,12 +134,14 @@ static void post(struct cpu *target, struct ipi_node *node)
 }
 
 /* May the target be interrupted now, on behalf of whoever runs? */
-static bool handles_at_once(const struct cpu *target, uint64_t deliver_ps, bool outside)
+static bool handles_at_once(struct cpu *target, uint64_t deliver_ps, bool outside)
 {
-	const struct sched_cpu *sc = &((const struct model_cpu *)(const void *)target)->sched;
+	const struct sched_cpu *sc = &model_cpu(target)->sched;
 
 	if (outside || sc->idle || (sc->park != PARK_NONE && !sc->unparked))
 		return true;
+	if (model_of(target)->sched.schedule)
+		return false; /* when it next goes on */
 	return MAX(target->now_ps, sc->unparked ? sc->unpark_ps : 0) >= deliver_ps;
 }
 
@@ -160,7 +171,10 @@ static void flush_broadcast(struct cpu *c, const struct cpumask *targets, const 
 	core_drain(c);
 	sched_sync(c);
 	for_each_cpu(i, targets, c->m->nr_cpus)
-		core_flush_nocharge(c->m->cpus[i], f);
+		if (model_of(c)->sched.schedule)
+			schedule_flush(c->m->cpus[i], f);
+		else
+			core_flush_nocharge(c->m->cpus[i], f);
 	core_charge(c, n * model_of(c)->desc.cost.tlbi_broadcast_ps, PATH_IPI);
 }
 
@@ -175,7 +189,7 @@ void ipi_flush_remote(struct cpu *c, const struct cpumask *targets, const struct
 		return;
 	}
 	if (cpumask_test(targets, c->id))
-		core_flush_local(c, f);
+		flush(c, f);
 	for_each_cpu(i, targets, c->m->nr_cpus)
 		nr += i != c->id;
 	if (!nr)

@@ -15,6 +15,7 @@
 #include "machine/model/model_int.h"
 
 #include "base/assert.h"
+#include "machine/model/schedule_int.h"
 
 #include <stdio.h>
 
@@ -112,7 +113,9 @@ static void held_del(struct sched_held *h, unsigned rank)
 
 static void touch_line(struct cpu *c, paddr_t pa, enum touch_kind kind)
 {
-	if (pa)
+	if (unlikely(model_of(c)->sched.schedule != NULL))
+		schedule_point(c, kind == TOUCH_ATOMIC ? POINT_ATOMIC : POINT_CHARGE);
+	else if (pa)
 		core_touch(c, pa, 8, kind);
 }
 

@@ -8,6 +8,7 @@
 #include "machine/model/model_int.h"
 
 #include "machine/arena.h"
+#include "machine/model/schedule_int.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -150,6 +151,10 @@ int model_create(const struct machine_desc *d, const struct model_options *o, st
 	if (o)
 		md->opt = *o;
 	md->m.ops = &model_ops;
+	if (md->opt.scheduled) {
+		md->m.ops = &schedule_ops;
+		memset(&md->desc.cost, 0, sizeof(md->desc.cost));
+	}
 	md->m.name = md->desc.name;
 	md->m.nr_cpus = d->sockets * d->cores_per_socket * d->threads_per_core;
 	md->m.nr_nodes = d->nr_nodes;

@@ -18,6 +18,7 @@ struct model_options {
 	uint64_t seed;
 	uint64_t quantum_ps;  /* how far a CPU may run ahead between synchronisation points; 0: default (1 us) */
 	bool profile;         /* keep time by path (cheap, but not free) */
+	bool scheduled;       /* no prices, and a schedule instead of virtual time (schedule.h) */
 };
 
 int model_create(const struct machine_desc *d, const struct model_options *o, struct machine **ret, char *err, size_t errlen);

@@ -28,6 +28,7 @@
 
 #include "base/assert.h"
 #include "machine/fiber.h"
+#include "machine/model/schedule_int.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -106,7 +107,7 @@ void sched_horizon(struct model *md)
 	const struct sched_cpu *sc;
 	uint64_t until, irq;
 
-	if (!c)
+	if (!c || s->schedule)
 		return;
 	sc = &model_cpu(c)->sched;
 	until = next_event_ps(s);
@@ -144,7 +145,7 @@ void sched_catch_up(struct cpu *c)
 	struct model *md = model_of(c);
 	struct sched_cpu *sc = &model_cpu(c)->sched;
 
-	if (md->sched.running != c || sc->no_yield)
+	if (md->sched.running != c || sc->no_yield || md->sched.schedule)
 		return;
 	for (;;) {
 		ipi_take(c, c->now_ps);
@@ -165,6 +166,10 @@ void sched_sync(struct cpu *c)
 	if (!sched_on_fiber(c))
 		return;
 	ASSERT(!sc->no_yield);
+	if (unlikely(s->schedule != NULL)) {
+		schedule_point(c, POINT_SYNC);
+		return;
+	}
 	while (sc->synced_ps != c->now_ps) {
 		if (ipi_next_ps(c) <= c->now_ps)
 			ipi_take(c, c->now_ps);
@@ -256,6 +261,8 @@ static void run_cpu(struct model *md, struct cpu *c)
 	model_cpu(c)->sched.synced_ps = SCHED_NEVER;
 	s->resumes++;
 	sched_horizon(md);
+	if (unlikely(s->schedule != NULL))
+		ipi_take(c, SCHED_NEVER);
 	fiber_switch(st->fiber);
 	s->running = NULL;
 	c->run_until_ps = SCHED_NEVER;
@@ -267,6 +274,7 @@ static void run_cpu(struct model *md, struct cpu *c)
 static bool step(struct model *md)
 {
 	struct sched_shared *s = &md->sched;
+	uint32_t next;
 
 	if (unlikely(!s->stopping && sched_stop_seen(md)))
 		stop_sleepers(md);
@@ -278,10 +286,11 @@ static bool step(struct model *md)
 			sched_task_wake(container_of(s->event.pos, struct sched_task, timer_pos), s->event.time_ps);
 		return true;
 	}
-	if (!s->cpus.nr)
+	if (!s->cpus.nr || (s->schedule && s->schedule->stop))
 		return false;
-	s->event = s->cpus.e[0];
-	event_heap_remove(&s->cpus, 0);
+	next = s->schedule ? schedule_pick(md) : 0;
+	s->event = s->cpus.e[next];
+	event_heap_remove(&s->cpus, next);
 	run_cpu(md, md->m.cpus[s->event.seq]);
 	return true;
 }
@@ -332,6 +341,10 @@ int model_run(struct machine *m, char *err, size_t errlen)
 		r = -EINTR;
 		if (errlen)
 			snprintf(err, errlen, "stopped");
+	} else if (s->schedule && s->schedule->stop) {
+		r = -ECANCELED;
+		if (errlen)
+			snprintf(err, errlen, "ended by the schedule");
 	} else if (s->nr_tasks) {
 		r = -EDEADLK;
 		explain_deadlock(md, err, errlen);
@@ -375,7 +388,7 @@ int sched_init(struct model *md, char *err, size_t errlen)
 	s->nr_idle = md->m.nr_cpus;
 	s->pool = fiber_pool_create();
 	s->cpus.e = calloc(md->m.nr_cpus, sizeof(*s->cpus.e));
-	if (!s->pool || !s->cpus.e || ipi_init(md)) {
+	if (!s->pool || !s->cpus.e || ipi_init(md) || (md->opt.scheduled && schedule_init(md))) {
 		if (errlen)
 			snprintf(err, errlen, "out of memory for the scheduler of %u CPUs", md->m.nr_cpus);
 		sched_done(md);
@@ -391,6 +404,7 @@ void sched_done(struct model *md)
 	if (s->pool)
 		sched_tasks_abandon(md);
 	ipi_done(md);
+	schedule_done(md);
 	fiber_pool_destroy(s->pool);
 	free(s->cpus.e);
 	free(s->timers.e);

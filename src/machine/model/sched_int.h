@@ -16,6 +16,7 @@
 struct model;
 struct fiber;
 struct fiber_pool;
+struct schedule_state;
 struct ipi_node;
 
 /* Ranks of locks held, innermost last (kept in debug builds). */
@@ -78,6 +79,7 @@ struct sched_shared {
 	bool abandoned; /* a run ended with tasks left: locks may be held by nobody */
 	struct ipi_node *ipi_nodes;
 	struct sched_lock_stat lock[NR_LOCK_RANKS];
+	struct schedule_state *schedule; /* who goes on instead of the CPU furthest behind (schedule.h); NULL: usual */
 	uint64_t resumes, tasks_started;
 };
 
