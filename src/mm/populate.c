@@ -11,7 +11,34 @@
 
 #define FAULT_RETRIES 1000
 
-/* How many bytes from va on are mapped as wanted: 0, or up to the end of the 4 KiB or 2 MiB page. */
+/* Under the lock: somebody may have taken the page away since it was looked at. */
+static void dirty_huge(struct cpu *c, const struct pt_ref *pmd)
+{
+	pt_lock(c, pmd->table);
+	if (pmd_huge(pte_peek(pmd)))
+		pte_set_bits(c, pmd, PTE_DIRTY | PTE_ACCESSED);
+	pt_unlock(c, pmd->table);
+}
+
+static void dirty_page(struct cpu *c, const struct pt_ref *pte)
+{
+	pte_t e;
+
+	pt_lock(c, pte->table);
+	e = pte_peek(pte);
+	if (pte_present(e) && !(e & PTE_SOFT_ZERO)) {
+		struct frame *head = frame_head(c->m, frame_of(c->m, pte_pfn(e)));
+
+		frame_touch(c, head, TOUCH_ATOMIC);
+		frame_set(head, FRAME_DIRTY);
+	}
+	pt_unlock(c, pte->table);
+}
+
+/*
+ * How many bytes from va on are mapped as wanted: 0, or up to the end of the 4 KiB or 2 MiB page. What is there and is to be written becomes dirty,
+ * as if it had been: Linux marks a base page's frame and a huge page's entry.
+ */
 static uint64_t mapped_from(struct cpu *c, struct mm *mm, vaddr_t va, bool write)
 {
 	pte_t want = PTE_PRESENT | (write ? PTE_WRITE : 0), e;
@@ -22,11 +49,21 @@ static uint64_t mapped_from(struct cpu *c, struct mm *mm, vaddr_t va, bool write
 	e = pte_read(c, &pmd);
 	if (!(e & PTE_PRESENT))
 		return 0;
-	if (e & PTE_HUGE)
-		return (e & want) == want ? PMD_SIZE - (va & (PMD_SIZE - 1)) : 0;
+	if (e & PTE_HUGE) {
+		if ((e & want) != want)
+			return 0;
+		if (write && !(e & PTE_DIRTY))
+			dirty_huge(c, &pmd);
+		return PMD_SIZE - (va & (PMD_SIZE - 1));
+	}
 	if (pt_pte(c, mm, &pmd, va, false, &pte))
 		return 0;
-	return (pte_read(c, &pte) & want) == want ? PAGE_SIZE : 0;
+	e = pte_read(c, &pte);
+	if ((e & want) != want)
+		return 0;
+	if (write && !(e & PTE_DIRTY))
+		dirty_page(c, &pte);
+	return PAGE_SIZE;
 }
 
 /* What to access the area with: ACCESS_* in *ret_err. 0, or a refusal. */
