@@ -77,12 +77,12 @@ static int populate_access(const struct vma *v, enum populate_mode mode, unsigne
 		return -EFAULT;
 	/*
 	 * Private writable memory is written to, so that no copy on write is left for later; shared memory is not
-	 * dirtied.
+	 * dirtied, even if nothing but writing is allowed (and so, on x86, reading).
 	 */
-	if ((v->flags & (VM_WRITE | VM_SHARED)) == VM_WRITE || !(v->flags & (VM_READ | VM_EXEC)))
+	if ((v->flags & (VM_WRITE | VM_SHARED)) == VM_WRITE)
 		*ret_err = ACCESS_WRITE;
 	else
-		*ret_err = v->flags & VM_READ ? 0 : ACCESS_EXEC;
+		*ret_err = v->flags & (VM_READ | VM_WRITE) ? 0 : ACCESS_EXEC;
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -225,13 +226,16 @@ struct kernel_proc *kernel_proc(struct kernel_exec *x, uint32_t number)
 static void warm_up(struct kernel_exec *x, unsigned slot)
 {
 	const struct kagent_accesses none = { .how = KAGENT_TOUCH_READ }, bad = { .how = KAGENT_TOUCH_READ, .va = 8, .nr = 1 };
+	const struct kagent_accesses buffer = { .how = KAGENT_TOUCH_WRITE, .va = kagent_buffer_va(x->k, slot), .stride = PAGE_SIZE,
+						.nr = KAGENT_BUF / PAGE_SIZE };
 	const uint64_t no_args[6] = { 0 };
 	uint64_t done, value;
 	int64_t r;
 	int sig;
 
 	for (int i = 0; i < 2; i++) {
-		(void)kagent_syscall(x->k, slot, SYS_getppid, no_args, &r);
+		(void)kagent_syscall(x->k, slot, -1, no_args, &r); /* fails: errno is written */
+		(void)kagent_access(x->k, slot, &buffer, &done, &value, &sig);
 		(void)kagent_access(x->k, slot, &none, &done, &value, &sig);
 		(void)kagent_access(x->k, slot, &bad, &done, &value, &sig);
 	}
@@ -287,7 +291,7 @@ static int wait_step(struct kernel_exec *x, const struct script_call *c, struct 
 static int access_step(struct kernel_exec *x, const struct script_call *c, struct script_result *ret)
 {
 	struct kagent_accesses a = { .va = c->addr, .stride = c->step ? c->step : PAGE_SIZE, .nr = 1, .value = (uint64_t)c->value };
-	uint64_t value;
+	uint64_t value, done;
 	int rc;
 
 	switch (c->op) {
@@ -308,8 +312,11 @@ static int access_step(struct kernel_exec *x, const struct script_call *c, struc
 		a.nr = c->len / a.stride + (c->len % a.stride != 0);
 		break;
 	}
-	rc = kagent_access(x->k, kernel_proc(x, c->proc)->slot, &a, &ret->count, &value, &ret->signal);
+	rc = kagent_access(x->k, kernel_proc(x, c->proc)->slot, &a, &done, &value, &ret->signal);
+	if (c->op == SOP_TOUCH || c->op == SOP_FILL)
+		ret->count = done;
 	ret->ret = ret->signal ? -EFAULT : 0;
+	kernel_proc(x, c->proc)->sigbus = ret->signal == SIGBUS;
 	if (c->op == SOP_READ && !ret->signal)
 		ret->value = (int64_t)value;
 	return rc;
@@ -408,7 +415,8 @@ static int file_rw_step(struct kernel_exec *x, const struct script_call *c, int 
 
 /* ---- plain calls: the arguments as they are ---- */
 
-static int mmap_step(struct kernel_exec *x, const struct script_call *c, int fd, struct script_result *ret)
+static int mmap_step(struct kernel_exec *x, const struct script_call *c, int fd, struct script_result *ret, char *err,
+		     size_t errlen)
 {
 	unsigned slot = kernel_proc(x, c->proc)->slot;
 	uint64_t args[6] = { c->addr, c->len, c->prot, c->flags, (uint64_t)(int64_t)fd, c->off };
@@ -416,6 +424,8 @@ static int mmap_step(struct kernel_exec *x, const struct script_call *c, int fd,
 	int64_t at, r;
 	int rc;
 
+	if ((c->flags & MAP_32BIT) && !(personality(0xffffffff) & ADDR_NO_RANDOMIZE))
+		return unsupported(err, errlen, "where MAP_32BIT places is random in this process");
 	if (c->align <= PAGE_SIZE || c->addr || (c->flags & MAP_FIXED))
 		return kagent_syscall(x->k, slot, SYS_mmap, args, &ret->ret);
 	rc = kagent_syscall(x->k, slot, SYS_mmap, room, &at);
@@ -508,7 +518,7 @@ static int file_step(struct kernel_exec *x, const struct script_call *c, struct 
 		ret->ret = fd < 0 ? -EBADF : 0;
 		return 0;
 	default:
-		return mmap_step(x, c, fd, ret);
+		return mmap_step(x, c, fd, ret, err, errlen);
 	}
 }
 

@@ -8,7 +8,7 @@
 
 #define KERNEL_MAX_PROCS 64 /* in one run, ended ones included */
 #define KERNEL_ARENA 0x200000000000ULL
-#define KERNEL_ARENA_LEN (4ULL << 30)
+#define KERNEL_ARENA_LEN 0x100000000000ULL
 #define KERNEL_FILES 16
 
 struct kernel_proc {
@@ -17,6 +17,7 @@ struct kernel_proc {
 	unsigned slot;   /* KAGENT_MAX: ended */
 	pid_t pid;
 	uint64_t minor, major; /* faults at the last look */
+	bool sigbus;           /* the step ended in one */
 };
 
 struct kernel_file {

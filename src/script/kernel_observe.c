@@ -106,8 +106,10 @@ void kernel_count_from_here(struct kernel_exec *x, struct kernel_proc *p)
 {
 	(void)x;
 	(void)kproc_faults(p->pid, &p->minor, &p->major);
+	p->sigbus = false;
 }
 
+/* A fault that ends in SIGBUS is a pgfault, but none of the process's own counters has it. */
 static int see_counters(struct kernel_proc *p, struct script_obs *o)
 {
 	uint64_t minor, major;
@@ -115,6 +117,7 @@ static int see_counters(struct kernel_proc *p, struct script_obs *o)
 
 	if (rc)
 		return rc;
+	minor += p->sigbus;
 	o->vmstat = calloc(2, sizeof(*o->vmstat));
 	if (!o->vmstat)
 		return -ENOMEM;

@@ -1,0 +1,46 @@
+/* Comparing what two sides gave and showed; which differences are declared. Private to src/fidelity. */
+#ifndef QUIRE_FIDELITY_COMPARE_H
+#define QUIRE_FIDELITY_COMPARE_H
+
+#include "fidelity/fidelity.h"
+
+/* Where a side has what scripts refer to. */
+struct fidelity_places {
+	uint64_t arena, arena_len, heap, top;
+};
+
+/* What the judgement of one difference may look at. */
+struct fidelity_case {
+	const struct fidelity_kernel *kernel;
+	const struct script_call *call;
+	const struct script_result *k, *e;
+	const struct script_area *ka, *ea; /* the area in question on both sides; NULL where there is none */
+	uint8_t kpage, epage;              /* FID_PAGES, FID_CONTENTS */
+	bool contents_read;                /* contents were looked at before, so some pages count as referenced */
+	struct script_exec *engine;        /* as engine.h has it */
+	unsigned ops_seen;                 /* of the script so far: FIDELITY_SEEN_* */
+};
+
+enum { FIDELITY_SEEN_FORK = 1 << 0, FIDELITY_SEEN_FREE = 1 << 1, FIDELITY_SEEN_MLOCK = 1 << 2, FIDELITY_SEEN_HUGE = 1 << 3,
+       FIDELITY_SEEN_POPULATE = 1 << 4, FIDELITY_SEEN_FILE = 1 << 5, FIDELITY_SEEN_EXEC_FILE = 1 << 6 };
+
+/* Everything that a step's comparison needs. */
+struct fidelity_compare {
+	struct fidelity_case about;
+	struct fidelity_places k, e;
+	struct script_run *run; /* the engine's: for labels */
+	struct fidelity_diffs *diffs;
+};
+
+/* An address of the kernel's side as the engine has it. */
+uint64_t fidelity_translate(const struct fidelity_places *k, const struct fidelity_places *e, uint64_t addr);
+
+void fidelity_compare_results(struct fidelity_compare *c, const struct script_call *kcall, const struct script_result *k,
+			      const struct script_result *e);
+void fidelity_compare_obs(struct fidelity_compare *c, const struct script_obs *k, const struct script_obs *e);
+
+/* The entry that says that d is known, or NULL. */
+const struct fidelity_declared *fidelity_judge(const struct fidelity_case *about, const struct fidelity_diff *d);
+size_t fidelity_declared_index(const struct fidelity_declared *d);
+
+#endif
