@@ -324,6 +324,16 @@ const struct schedules_builtin schedules_builtins[] = {
 	  "task writer\n write a 0-3\n read a 0-3\n write a 1\n"
 	  "task protector\n protect a 0-1 r\n read a 0\n protect a 0-3 rw\n protect a 2 none\n"
 	  "task other\n read a 0-3\n write a 1-2\n" },
+	{ "protect-cow", "mprotect of pages that fork has shared, against stores on both sides",
+	  NEVER "area a 2\n setup\n map a\n write a 0-1\n"
+	  "task protector\n fork k\n protect a 0-1 r\n protect a 0-1 rw\n read a 0\n"
+	  "task writer\n write a 0\n read a 0-1\n write a 1\n"
+	  "child k\n read a 0\n protect a 0 r\n protect a 0 rw\n write a 0\n read a 0-1\n exit\n" },
+	{ "tables", "page tables that come and go beside others",
+	  NEVER "area a 2\n area b 2\n setup\n map a\n"
+	  "task one\n map b\n write b 0\n unmap b 0-1\n write a 0\n"
+	  "task two\n write a 1\n read a 0-1\n read b 0\n kernel\n read a 1\n"
+	  "task three\n read b 1\n write a 0\n kernel\n unmap a 0-1\n map a\n write a 1\n" },
 	{ "move", "mremap against accesses at both ends",
 	  NEVER "area a 4\n area b 4\n setup\n map a\n write a 0-3\n"
 	  "task mover\n move a 0-1 b\n read b 0-1\n write b 0\n"
