@@ -1,6 +1,7 @@
 /* quire compare: a workload or a recording under two or more settings, in one run, paired and repeated. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/inject_args.h"
 #include "cli/work_args.h"
 #include "lab/compare.h"
 #include "report/compare_report.h"
@@ -18,7 +19,7 @@
 
 struct compare_args {
 	const char *machine, *json, *until;
-	struct opt_list set, base, with, operands;
+	struct opt_list set, base, with, inject, operands;
 	uint64_t seed, size, passes, repeats, jobs, host_memory;
 	bool all, keep_addresses, quiet;
 	struct work_args work;
@@ -160,9 +161,10 @@ static int run_it(const struct compare_args *a, struct compare_options *o, const
 static int prepare_and_run(const struct compare_args *a, const struct machine_desc *machine, const char *where)
 {
 	struct compare_side sides[2] = { 0 };
+	struct inject_rules inject;
 	struct compare_options o = {
 		.place = { .model = machine, .host_memory = a->host_memory }, .sides = sides, .nr_sides = 2,
-		.jobs = (unsigned)a->jobs, .seed = a->seed, .stop = &interrupted,
+		.jobs = (unsigned)a->jobs, .seed = a->seed, .inject = &inject, .stop = &interrupted,
 	};
 	int code;
 
@@ -171,7 +173,9 @@ static int prepare_and_run(const struct compare_args *a, const struct machine_de
 	o.rounds = (unsigned)(a->repeats ? a->repeats : a->until ? ROUNDS_UNTIL : machine ? ROUNDS_MODEL : ROUNDS_HOST);
 	if (!a->with.nr && !a->base.nr)
 		return usage_error("compare", "what with what? --base NAME=VALUE --with NAME=VALUE");
-	code = make_side(a, "--base", &a->base, &sides[0]);
+	code = inject_args_get("compare", &a->inject, &inject);
+	if (code < 0)
+		code = make_side(a, "--base", &a->base, &sides[0]);
 	if (code < 0)
 		code = make_side(a, "--with", &a->with, &sides[1]);
 	if (code < 0)
@@ -207,6 +211,7 @@ static int run(int argc, char **argv)
 		{ "seed", 0, OPT_COUNT, &a.seed, 0, UINT64_MAX, "N", "of the first pair; each has its own" },
 		{ "json", 'j', OPT_TEXT, &a.json, 0, 0, "FILE", "write the result as JSON too; - is standard output" },
 		{ "jobs", 0, OPT_COUNT, &a.jobs, 1, 64, "N", "runs at once on a model; default: as many as there are CPUs" },
+		INJECT_ARGS_OPTION(&a.inject),
 		{ "quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "no table and no progress" },
 		{ 0 },
 	};

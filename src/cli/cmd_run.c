@@ -1,6 +1,7 @@
 /* quire run: a recording, a generated trace, a program or a standard workload, under one or several settings, on a machine. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/inject_args.h"
 #include "cli/work_args.h"
 #include "lab/run.h"
 #include "report/run_report.h"
@@ -16,7 +17,7 @@ static const char *const generated[] = { "stream", "random" };
 
 struct run_args {
 	const char *machine, *json;
-	struct opt_list set, vary, operands;
+	struct opt_list set, vary, inject, operands;
 	uint64_t seed, size, count, repeat, jobs, host_memory;
 	bool profile, keep_addresses, quiet;
 	struct work_args work;
@@ -198,6 +199,7 @@ static bool is_host(const struct run_args *a)
 static int prepare_and_run(const struct run_args *a, const struct machine_desc *machine)
 {
 	struct settings settings;
+	struct inject_rules inject;
 	struct lab_options o = {
 		.machine = machine,
 		.settings = &settings,
@@ -206,6 +208,7 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 		.jobs = (unsigned)a->jobs,
 		.keep_addresses = a->keep_addresses,
 		.profile = a->profile,
+		.inject = &inject,
 		.stop = &interrupted,
 	};
 	struct output json;
@@ -213,6 +216,8 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 	const struct host_options host = { .memory = a->host_memory, .populate = true };
 	int code = choose_source(a, &o.source);
 
+	if (code < 0)
+		code = inject_args_get("run", &a->inject, &inject);
 	if (code >= 0)
 		return code;
 	if (o.source.kind != LAB_WORKLOAD && work_args_given(&a->work))
@@ -273,6 +278,7 @@ static int run(int argc, char **argv)
 		{ "count", 0, OPT_COUNT, &a.count, 1, 1ULL << 60, "N", "stream, random: loads; default 100M" },
 		{ "jobs", 0, OPT_COUNT, &a.jobs, 1, 256, "N",
 		  "rows replayed at once; default: as many as there are CPUs" },
+		INJECT_ARGS_OPTION(&a.inject),
 		{ "quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "no table and no progress" },
 		{ 0 },
 	};

@@ -105,7 +105,7 @@ static void run_one(struct job *j, size_t i)
 	struct run *r = &j->runs[round * sides + side];
 	struct run_progress p = { j, r };
 	const struct once once = {
-		.subject = &j->o->subject, .place = &j->o->place, .knobs = &j->o->sides[side].knobs, .seed = j->o->seed + round,
+		.subject = &j->o->subject, .place = &j->o->place, .knobs = &j->o->sides[side].knobs, .seed = j->o->seed + round, .inject = j->o->inject,
 		.hosts = &j->hosts, .progress = run_progress, .progress_arg = &p, .stop = j->o->stop,
 	};
 

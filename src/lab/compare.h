@@ -36,6 +36,7 @@ struct compare_options {
 	double until;          /* stop when half the interval of the main metric's ratio is at most this part of it; 0: never */
 	unsigned jobs;         /* runs at once on the model; 0: 1 */
 	uint64_t seed;
+	const struct inject_rules *inject; /* both sides; may be NULL */
 	void (*progress)(void *arg, const struct compare_progress *p); /* may be NULL; about five times a second, from any thread */
 	void *progress_arg;
 	const volatile bool *stop; /* may be NULL */

@@ -152,11 +152,17 @@ static int run_on(const struct once *o, struct machine *m, struct metrics *ms, c
 	struct hwcount hw;
 	uint64_t counted[NR_HW];
 	bool count;
+	struct inject *in = NULL;
 	struct quire *q;
 	int rc = quire_boot(m, o->knobs, &q, err, errlen), rc2;
 
 	if (rc)
 		return rc;
+	rc = inject_attach_rules(m, o->seed, o->inject, &in);
+	if (rc) {
+		(void)quire_shutdown(q);
+		return rc;
+	}
 	count = !o->place->model && !hwcount_start(&hw);
 	rc = o->subject->workload ? run_workload(o, m, q, ms, err, errlen) : run_trace(o, m, q, ms, err, errlen);
 	count = count && hwcount_stop(&hw, counted);
@@ -165,6 +171,8 @@ static int run_on(const struct once *o, struct machine *m, struct metrics *ms, c
 			    "instructions/cycle", "counted by the hardware, without this computer's kernel");
 		metrics_add(ms, "cache_misses", counted[HW_CACHE_MISSES], 0, "", "counted by the hardware, without this computer's kernel");
 	}
+	lab_collect_inject(ms, in);
+	inject_detach(in);
 	rc2 = quire_shutdown(q);
 	if (!rc && rc2) {
 		rc = rc2;

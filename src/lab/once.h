@@ -7,6 +7,7 @@
 
 #include "lab/metrics.h"
 #include "machine/desc.h"
+#include "machine/inject.h"
 #include "mm/knobs.h"
 #include "trace/source.h"
 #include "workload/workload.h"
@@ -39,6 +40,7 @@ struct once {
 	const struct place *place;
 	const struct knobs *knobs;
 	uint64_t seed;
+	const struct inject_rules *inject; /* may be NULL */
 	struct once_hosts *hosts; /* needed on the host */
 	void (*progress)(void *arg, uint64_t refs); /* may be NULL; from any thread */
 	void *progress_arg;

@@ -159,6 +159,23 @@ void lab_collect_replay(struct metrics *ms, const struct replay_result *r)
 	collect_memory(ms, r);
 }
 
+void lab_collect_inject(struct metrics *ms, const struct inject *in)
+{
+	char name[64];
+
+	if (!in)
+		return;
+	metrics_add(ms, "injected_failures", inject_failed(in), 0, "", "calls that --inject made fail");
+	for (unsigned k = 0; k < NR_INJECT_SITES; k++) {
+		struct inject_count n = inject_count_kind(in, (enum inject_site)k);
+
+		snprintf(name, sizeof(name), "%s_calls", inject_kind_name((enum inject_site)k));
+		metrics_add(ms, name, n.points, 0, "", "that could have failed");
+		snprintf(name, sizeof(name), "%s_failures", inject_kind_name((enum inject_site)k));
+		metrics_add(ms, name, n.failures, 0, "", "of them, made to");
+	}
+}
+
 void lab_collect(struct metrics *ms, struct machine *m, const struct quire *q, const struct replay_result *r)
 {
 	lab_collect_replay(ms, r);
@@ -194,12 +211,18 @@ static int replay_on(const struct lab_options *o, struct machine *m, struct trac
 		.progress = progress,
 		.progress_arg = progress_arg,
 	};
+	struct inject *in = NULL;
 	struct quire *q;
 	uint64_t start, start_cpu;
 	int rc = quire_boot(m, &row->settings->knobs, &q, row->err, sizeof(row->err)), rc2;
 
 	if (rc)
 		return rc;
+	rc = inject_attach_rules(m, o->seed, o->inject, &in);
+	if (rc) {
+		(void)quire_shutdown(q);
+		return rc;
+	}
 	row->replayed = true;
 	start = host_now_ns(CLOCK_MONOTONIC);
 	start_cpu = host_now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -210,6 +233,8 @@ static int replay_on(const struct lab_options *o, struct machine *m, struct trac
 	row->host_ns = host_now_ns(CLOCK_MONOTONIC) - start;
 	row->host_cpu_ns = host_now_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu;
 	lab_collect(&row->metrics, m, q, &row->replay);
+	lab_collect_inject(&row->metrics, in);
+	inject_detach(in);
 	if (o->profile && !o->host)
 		memcpy(row->path, model_path_stats(m), sizeof(row->path));
 	if (!rc && row->metrics.error) {

@@ -9,6 +9,7 @@
 #include "lab/metrics.h"
 #include "lab/settings.h"
 #include "machine/host/host.h"
+#include "machine/inject.h"
 #include "machine/model/model.h"
 #include "record/record.h"
 #include "trace/source.h"
@@ -42,6 +43,7 @@ struct lab_options {
 	unsigned
 		jobs; /* rows at once, for files and generated traces; 0: 1; a live program's rows run together */
 	bool keep_addresses, profile;
+	const struct inject_rules *inject; /* may be NULL: calls that fail on purpose */
 	uint64_t live_memory; /* of the store between a live program and the engines; 0: 512 MiB */
 	void (*progress)(void *arg,
 			 const struct lab_progress *p); /* may be NULL; about five times a second, from any thread */
@@ -86,6 +88,9 @@ struct quire;
 void lab_collect(struct metrics *ms, struct machine *m, const struct quire *q, const struct replay_result *r);
 void lab_collect_replay(struct metrics *ms, const struct replay_result *r);
 void lab_collect_engine(struct metrics *ms, struct machine *m, const struct quire *q);
+/* Points and failures by kind, where something was injected; in may be NULL. */
+struct inject;
+void lab_collect_inject(struct metrics *ms, const struct inject *in);
 /* Replay a source on a fresh machine and engine, or run a workload (s is NULL). Fills everything of *row but settings. */
 int lab_run_row(const struct lab_options *o, struct trace_source *s, struct lab_row *row,
 		void (*progress)(void *arg, uint64_t refs), void *progress_arg);

@@ -41,6 +41,8 @@ struct inject {
 	uint64_t point, fail_point; /* met so far; the one to fail, or 0 */
 	struct inject_point failed_point;
 	bool point_failed;
+	struct inject_point *log;
+	uint64_t log_cap;
 	struct inject_at {
 		enum machine_path path, site;
 	} at[];
@@ -77,6 +79,10 @@ bool inject_site_possible(enum machine_path site)
 	case PATH_SLAB_ALLOC:
 	case PATH_SLAB_FREE:
 	case PATH_SLAB_REFILL:
+	case PATH_FILE_LOOKUP:
+	case PATH_VMA_FIND:
+	case PATH_VMA_INSERT:
+	case PATH_VMA_GAP:
 	case PATH_WALK:
 	case PATH_TLB_FLUSH:
 	case PATH_SWITCH_MM:
@@ -191,6 +197,8 @@ static bool decide_rule(struct rule_state *s, enum inject_site kind, enum machin
 
 static bool decide_point(struct inject *in, enum inject_site kind, enum machine_path site)
 {
+	if (in->point < in->log_cap)
+		in->log[in->point] = (struct inject_point){ kind, site };
 	if (++in->point != in->fail_point)
 		return false;
 	in->failed_point = (struct inject_point){ kind, site };
@@ -288,6 +296,26 @@ int inject_add(struct inject *in, const struct inject_rule *r)
 	return 0;
 }
 
+int inject_attach_rules(struct machine *m, uint64_t seed, const struct inject_rules *rules, struct inject **ret)
+{
+	struct inject *in;
+	int rc;
+
+	*ret = NULL;
+	if (!rules || !rules->nr)
+		return 0;
+	rc = inject_attach(m, seed, &in);
+	if (rc)
+		return rc;
+	for (unsigned i = 0; i < rules->nr && !rc; i++)
+		rc = inject_add(in, &rules->rule[i]);
+	if (rc)
+		inject_detach(in);
+	else
+		*ret = in;
+	return rc;
+}
+
 struct inject_count inject_count_at(const struct inject *in, enum inject_site kind, enum machine_path site)
 {
 	return in->count[kind][site];
@@ -329,6 +357,12 @@ bool inject_point_failed(const struct inject *in, struct inject_point *ret)
 {
 	*ret = in->failed_point;
 	return in->point_failed;
+}
+
+void inject_log(struct inject *in, struct inject_point *log, uint64_t cap)
+{
+	in->log = log;
+	in->log_cap = log ? cap : 0;
 }
 
 int inject_set(struct inject *in, enum inject_site kind, enum inject_mode mode, uint64_t n)

@@ -35,6 +35,10 @@ struct inject_rule {
  * space, any order and site. 0, or -EINVAL with one line in err.
  */
 ATTR_MUST_CHECK int inject_rule_parse(const char *text, struct inject_rule *ret, char *err, size_t errlen);
+struct inject_rules {
+	struct inject_rule rule[INJECT_MAX_RULES];
+	unsigned nr;
+};
 /* failslab, fail_page_alloc...; and what fails, in one line. */
 const char *inject_kind_name(enum inject_site kind);
 const char *inject_kind_help(enum inject_site kind);
@@ -48,6 +52,8 @@ struct inject;
 /* 0 or -ENOMEM. Detach before the machine is destroyed. */
 ATTR_MUST_CHECK int inject_attach(struct machine *m, uint64_t seed, struct inject **ret);
 void inject_detach(struct inject *in);
+/* With rules from the start. 0, -ENOMEM, or -EINVAL. NULL or no rules: nothing is attached and *ret is NULL. */
+ATTR_MUST_CHECK int inject_attach_rules(struct machine *m, uint64_t seed, const struct inject_rules *rules, struct inject **ret);
 /* 0, -EINVAL or -ENOSPC. */
 ATTR_MUST_CHECK int inject_add(struct inject *in, const struct inject_rule *r);
 
@@ -69,6 +75,8 @@ void inject_fail_point(struct inject *in, uint64_t n);
 /* How many points there have been since, and which was the one that failed: false when it has not been met. */
 uint64_t inject_points(const struct inject *in);
 bool inject_point_failed(const struct inject *in, struct inject_point *ret);
+/* Write each point down from now on, cap at most. NULL: no more. */
+void inject_log(struct inject *in, struct inject_point *log, uint64_t cap);
 
 /* ---- one simple rule a kind, for tests ---- */
 enum inject_mode {

@@ -73,6 +73,9 @@ static void note_row(const struct notes *n, const struct lab_result *r, size_t i
 		say(n, "%s: %" PRIu64 " references ended in a signal.", label, p->refs_failed);
 	if (p->mm_call_diffs)
 		say(n, "%s: %" PRIu64 " memory calls ended otherwise than when recorded.", label, p->mm_call_diffs);
+	if (metrics_u64(&row->metrics, "injected_failures"))
+		say(n, "%s: %" PRIu64 " calls inside the engine were made to fail (--inject): that is no run of an undisturbed program.",
+		    label, metrics_u64(&row->metrics, "injected_failures"));
 	if (p->order_released)
 		say(n, "%s: %" PRIu64 " waits had no waker in the recording and were let go.", label,
 		    p->order_released);
