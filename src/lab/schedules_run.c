@@ -155,6 +155,10 @@ static void look_at_tlbs(struct schedules_world *w, struct look l)
 
 		for (unsigned i = 0; i < w->p->nr_tasks; i++)
 			switching |= w->task[i].switching && w->task[i].task.cpu == w->m->cpus[l.cpu];
+		if (l.exact && tlb_loaded_alive(w->q, l.cpu)) {
+			fail(w, "CPU %u has %s loaded", l.cpu, tlb_loaded_alive(w->q, l.cpu));
+			return;
+		}
 		if (!switching && model_schedule_each_held(w->m, l.cpu, look_at, &l))
 			return;
 	}
@@ -418,7 +422,7 @@ static void do_pin(struct running *r, struct cpu *c, struct mm *mm, const struct
 	if (r->has_pin)
 		return;
 	announce_pages(r, op, op->area);
-	r->has_pin = !mm_pin(c, mm, page_va(op->area, op->first), 1, true, &r->pinned);
+	r->has_pin = !mm_pin(c, mm, page_va(op->area, op->first), 1, op->kind == SOP_PIN, &r->pinned);
 	r->pin_area = op->area;
 	r->pin_page = op->first;
 	over(r);
@@ -473,6 +477,7 @@ static struct cpu *do_op(struct running *r, struct cpu *c, struct mm *mm, const 
 		do_drop(r, c, op->kind == SOP_EXIT ? r->t->space : op->space);
 		break;
 	case SOP_PIN:
+	case SOP_PINREAD:
 		do_pin(r, c, mm, op);
 		break;
 	case SOP_POKE:

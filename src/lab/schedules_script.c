@@ -5,7 +5,8 @@
  *   area NAME PAGES           a place for memory, 1 GiB from the next, on a 2 MiB boundary
  *   setup | task NAME [cpu N] | child NAME [cpu N]      begins a section; a child begins with `fork NAME` elsewhere
  *   map A | unmap A PAGES | read A PAGES | write A PAGES | protect A PAGES none,r,rw | dontneed A PAGES | populate A PAGES
- *   move A PAGES B | huge A | nohuge A | lock A PAGES | unlock A PAGES | pin A PAGE | poke | unpin
+ *   move A PAGES B | huge A | nohuge A | lock A PAGES | unlock A PAGES | pin A PAGE | pinread A PAGE
+ *   poke | unpin
  *   fork NAME | visit SPACE A PAGE | kernel | yield | drop SPACE | exit
  *
  * PAGES: N or N-M, numbers of pages in the area. Tasks run on CPUs of their own unless told otherwise.
@@ -32,7 +33,7 @@ static const struct {
 	[SOP_DONTNEED] = { "dontneed", ARG_AREA | ARG_PAGES }, [SOP_POPULATE] = { "populate", ARG_AREA | ARG_PAGES },
 	[SOP_MOVE] = { "move", ARG_AREA | ARG_PAGES | ARG_TO }, [SOP_HUGE] = { "huge", ARG_AREA }, [SOP_NOHUGE] = { "nohuge", ARG_AREA },
 	[SOP_LOCK] = { "lock", ARG_AREA | ARG_PAGES }, [SOP_UNLOCK] = { "unlock", ARG_AREA | ARG_PAGES },
-	[SOP_PIN] = { "pin", ARG_AREA | ARG_PAGES }, [SOP_POKE] = { "poke", ARG_NONE }, [SOP_UNPIN] = { "unpin", ARG_NONE },
+	[SOP_PIN] = { "pin", ARG_AREA | ARG_PAGES }, [SOP_PINREAD] = { "pinread", ARG_AREA | ARG_PAGES }, [SOP_POKE] = { "poke", ARG_NONE }, [SOP_UNPIN] = { "unpin", ARG_NONE },
 	[SOP_FORK] = { "fork", ARG_NEW_SPACE }, [SOP_VISIT] = { "visit", ARG_SPACE | ARG_AREA | ARG_PAGES }, [SOP_KERNEL] = { "kernel", ARG_NONE },
 	[SOP_YIELD] = { "yield", ARG_NONE }, [SOP_DROP] = { "drop", ARG_SPACE }, [SOP_EXIT] = { "exit", ARG_NONE },
 };
@@ -182,7 +183,7 @@ static int parse_statement(struct parser *ps, char **w, const char *text)
 		r = parse_area(ps, w[i++], &op->to);
 	if (!r && args & ARG_TO && (op->to == op->area || op->first + op->nr > p->pages[op->to]))
 		r = wrong(ps, "the pages must fit into another area");
-	if (!r && (k == SOP_PIN || k == SOP_VISIT) && op->nr != 1)
+	if (!r && (k == SOP_PIN || k == SOP_PINREAD || k == SOP_VISIT) && op->nr != 1)
 		r = wrong(ps, "%s: one page", w[0]);
 	if (!r && w[i])
 		r = wrong(ps, "%s: one word too many", w[i]);
@@ -322,8 +323,8 @@ const struct schedules_builtin schedules_builtins[] = {
 	{ "protect", "mprotect against stores",
 	  NEVER "area a 4\n setup\n map a\n write a 0-3\n"
 	  "task writer\n write a 0-3\n read a 0-3\n write a 1\n"
-	  "task protector\n protect a 0-1 r\n read a 0\n protect a 0-3 rw\n protect a 2 none\n"
-	  "task other\n read a 0-3\n write a 1-2\n" },
+	  "task protector\n write a 0\n write a 2\n protect a 0-1 r\n read a 0\n protect a 0-3 rw\n protect a 2 none\n"
+	  "task other\n write a 0-2\n read a 0-3\n write a 1\n" },
 	{ "protect-cow", "mprotect of pages that fork has shared, against stores on both sides",
 	  NEVER "area a 2\n setup\n map a\n write a 0-1\n"
 	  "task protector\n fork k\n protect a 0-1 r\n protect a 0-1 rw\n read a 0\n"
@@ -365,11 +366,25 @@ const struct schedules_builtin schedules_builtins[] = {
 	  "task pinner\n pin a 0\n poke\n read a 0\n write a 0\n poke\n read a 0\n unpin\n"
 	  "task forker\n fork k\n write a 0\n read a 0-1\n"
 	  "child k\n read a 0\n write a 0\n read a 0\n exit\n" },
+	{ "pin-read", "pins for reading: what is shared is copied before, or the program's next write goes elsewhere",
+	  NEVER "area a 1\n setup\n map a\n write a 0\n fork k\n"
+	  "task pinner\n pinread a 0\n write a 0\n poke\n read a 0\n unpin\n"
+	  "task other\n read a 0\n visit k a 0\n drop k\n write a 0\n" },
+	{ "pin-zap", "pins against pages that are being taken away",
+	  NEVER "area a 2\n setup\n map a\n write a 0-1\n"
+	  "task pinner\n pin a 0\n unpin\n pin a 1\n unpin\n pin a 0\n"
+	  "task zapper\n dontneed a 0-1\n dontneed a 0\n unmap a 0-1\n"
+	  "task writer\n write a 0-1\n write a 0\n" },
 	{ "exit", "the end of an address space against lazy TLBs",
 	  NEVER "area a 4\n setup\n map a\n write a 0-3\n fork k\n fork l\n"
 	  "task visitor\n visit k a 0\n kernel\n visit l a 1\n kernel\n write a 0\n"
 	  "task ender\n visit k a 1\n drop k\n write a 1\n"
 	  "task other\n visit l a 2\n kernel\n drop l\n unmap a 2-3\n read a 0\n" },
+	{ "last-user", "an address space ends on another CPU than those that have it lazily loaded",
+	  NEVER "area a 2\n setup\n map a\n write a 0-1\n"
+	  "task starter\n fork k\n visit k a 0\n visit k a 1\n write a 0\n visit k a 0\n"
+	  "task visitor\n read a 0\n visit k a 0\n visit k a 1\n visit k a 0\n"
+	  "child k\n read a 0\n unmap a 0-1\n exit\n" },
 	{ "lazy", "CPUs that run kernel work while the address space changes, and come back",
 	  NEVER "area a 4\n setup\n map a\n write a 0-3\n"
 	  "task sleeper\n read a 0-3\n kernel\n write a 0-3\n kernel\n read a 0-3\n"
@@ -399,7 +414,7 @@ const struct schedules_builtin schedules_builtins[] = {
 	  ALWAYS "area a 512\n setup\n map a\n write a 0\n write a 1\n write a 300\n"
 	  "task splitter\n protect a 1 r\n read a 0-1\n protect a 1 rw\n"
 	  "task zapper\n dontneed a 300\n read a 300\n write a 2\n"
-	  "task writer\n write a 0-1\n write a 300\n read a 0-2\n read a 300\n" },
+	  "task writer\n write a 0-1\n write a 300\n dontneed a 5\n read a 0-2\n read a 300\n" },
 	{ "huge-cow", "a huge page shared by fork, written on both sides (copied whole)",
 	  ALWAYS "set quire.huge_cow=copy\narea a 512\n setup\n map a\n write a 0\n write a 5\n"
 	  "task parent\n fork k\n write a 0\n read a 0\n read a 5\n"
@@ -416,7 +431,7 @@ const struct schedules_builtin schedules_builtins[] = {
 	  "task two\n write a 0\n read a 511\n read a 0\n"
 	  "task three\n write a 511\n read a 0\n populate a 0\n" },
 	{ "huge-move", "mremap of a huge page, whole and in part",
-	  ALWAYS "area a 512\n area b 512\n area c 512\n setup\n map a\n write a 0\n write a 7\n"
+	  ALWAYS "area a 1024\n area b 1024\n area c 512\n setup\n map a\n write a 0\n write a 7\n write a 600\n"
 	  "task mover\n move a 0-511 b\n read b 0\n move b 0-7 c\n read c 7\n"
 	  "task writer\n write a 7\n write b 7\n read b 0\n read c 7\n"
 	  "task reader\n read a 0\n read b 7\n write a 0\n" },

@@ -18,6 +18,18 @@ static struct mm *mm_of_ctx(const struct quire *q, uint32_t ctx)
 	return NULL;
 }
 
+const char *tlb_loaded_alive(const struct quire *q, unsigned cpu)
+{
+	const struct mm *loaded = percpu_mm(q->percpu[cpu]), *mm;
+
+	if (!loaded)
+		return NULL;
+	list_for_each_entry(mm, &q->mms, link)
+		if (mm == loaded)
+			return NULL;
+	return "an address space that has ended";
+}
+
 /* The address space of h, if `cpu` has it loaded. */
 static struct mm *loaded_mm(const struct quire *q, unsigned cpu, const struct tlb_held *h)
 {

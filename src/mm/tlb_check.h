@@ -21,6 +21,8 @@ struct tlb_held {
  * except while CPU `cpu` itself is on its way back to an address space. NULL, or what is wrong.
  */
 const char *tlb_held_alive(const struct quire *q, unsigned cpu, const struct tlb_held *h);
+/* Is the address space that the CPU has loaded one that exists? At every moment. NULL, or what is wrong. */
+const char *tlb_loaded_alive(const struct quire *q, unsigned cpu);
 /* Do the tables still say the same (rule T1)? Holds outside of calls and faults that concern the address. NULL, or what is wrong. */
 const char *tlb_held_granted(const struct quire *q, unsigned cpu, const struct tlb_held *h);
 
