@@ -594,6 +594,22 @@ int script_run_next(struct script_run *r, struct script_call *call, char *err, s
 	return 0;
 }
 
+/* What the executor says gets its place, unless it has one. */
+static int step(struct script_run *r, const struct script_call *call, struct script_result *res, char *err, size_t errlen)
+{
+	size_t file = strlen(r->s->file);
+	char why[400] = "";
+	int rc = r->o.ops->step(r->o.exec, call, res, why, sizeof(why));
+
+	r->err = err;
+	r->errlen = errlen;
+	if (rc && !strncmp(why, r->s->file, file) && why[file] == ':')
+		snprintf(err, errlen, "%s", why);
+	else if (rc)
+		(void)run_fail(r, rc, NULL, "%s", why);
+	return rc;
+}
+
 int script_run_all(const struct script *s, const struct script_run_options *o, struct script_run_counts *ret, char *err, size_t errlen)
 {
 	struct script_result res;
@@ -606,7 +622,7 @@ int script_run_all(const struct script *s, const struct script_run_options *o, s
 		return rc;
 	while ((rc = script_run_next(r, &call, err, errlen)) > 0) {
 		res = (struct script_result){ 0 };
-		rc = o->ops->step(o->exec, &call, &res, err, errlen);
+		rc = step(r, &call, &res, err, errlen);
 		if (rc)
 			break;
 		rc = script_run_result(r, &res, err, errlen);

@@ -293,7 +293,7 @@ static void failing_calls(void **state)
 	fails("pread F 1 0 8", -EINVAL, "t:1:7: F is nothing");
 	fails("file create F 4096\npread F 1 0 8", -EINVAL, "t:2:1: copy of 8: address, offset and length");
 	fails("mbind 0 4096 bind nodes=0", -EOPNOTSUPP, "t:1:1: the engine has no memory policies");
-	fails("cpu 99", -EOPNOTSUPP, "this machine has no CPU 99");
+	fails("cpu 99", -EOPNOTSUPP, "t:1:1: this machine has no CPU 99");
 	fails("set vm.zap 1", -EINVAL, "t:1:1: there is no setting vm.zap");
 	fails("set vm.overcommit_memory 17", -EINVAL, "t:1:1: vm.overcommit_memory: 17 is not allowed");
 }
@@ -358,6 +358,29 @@ static void processes(void **state)
 	     "for i in 0..3 { fork e[i] }\nproc e[2]: v = read A\nexpect v == 6\nproc e[3]: munmap A 64K\n"
 	     "proc e[3]: read A -> SIGSEGV\nexpect rss == 64K\nthread T cpu=1\nthread T: write A 9\nthread T { cpu 2; munmap A+4K 4K }\n"
 	     "v = read A\nexpect v == 9\nread A+4K -> SIGSEGV\nfork f\nproc f { thread U cpu=3; thread U: write A 1; v = read A; expect v == 1 }");
+}
+
+/* The lines of smaps against what Linux's documentation says of them. */
+static void smaps(void **state)
+{
+	(void)state;
+	runs("set transparent_hugepage.enabled madvise\n"
+	     "A = mmap 64K\ntouch A..A+32K read\nexpect smaps.Rss(A) == 0 && rss == 0\n"
+	     "touch A..A+32K write\nexpect smaps.Rss(A) == 32K && smaps.Anonymous(A) == 32K && smaps.Referenced(A) == 32K\n"
+	     "expect smaps.Private_Dirty(A) == 32K && smaps.Private_Clean(A) == 0 && smaps.Pss(A) == 32K && smaps.Pss_Dirty(A) == 32K\n"
+	     "madvise A 8K free\nexpect smaps.LazyFree(A) == 8K && smaps.Rss(A) == 32K && smaps.Referenced(A) == 24K\n"
+	     "expect smaps.Private_Clean(A) == 8K && smaps.Private_Dirty(A) == 24K\ntouch A write\nexpect smaps.LazyFree(A) == 4K\n"
+	     "fork p\nfork q\nexpect smaps.Pss(A) == 8*(4096/3) + 2 && smaps.Rss(A) == 32K && smaps.Shared_Dirty(A) == 28K\n"
+	     "expect smaps.Shared_Clean(A) == 4K && smaps.Private_Dirty(A) == 0\n"
+	     "proc p { mprotect A 64K none; expect smaps.Rss(A) == 32K; munmap A 64K; expect smaps.Rss == 0 }\n"
+	     "expect smaps.Pss(A) == 16K\nproc q: exit\nexpect smaps.Pss(A) == 32K\n"
+	     "B = mmap 4M align=2M\nmadvise B 4M hugepage\ntouch B write\ntouch B+2M write\n"
+	     "expect smaps.AnonHugePages(B) == 4M && smaps.Rss(B) == 4M\nmlock B 2M\n"
+	     "expect smaps.Locked(B) == 2M && smaps.Locked(B+2M) == 0\nmunmap B 4K\nexpect smaps.AnonHugePages == 2M && smaps.Rss(B+4K) == 2M-4K\n"
+	     "file create F 64K\nC = mmap 64K file=F flags=shared\nD = mmap 64K file=F\nread C\n"
+	     "expect smaps.Private_Clean(C) == smaps.Rss(C) && smaps.Anonymous(C) == 0 && smaps.Private_Dirty(C) == 0\n"
+	     "write C 1\nexpect smaps.Private_Dirty(C) == 4K\nread D\nexpect smaps.Pss(C) < smaps.Rss(C) && smaps.Shared_Dirty(D) == 4K\n"
+	     "write D 1\nexpect smaps.Anonymous(D) == 4K && smaps.Private_Dirty(D) == 4K\n");
 }
 
 static void variants(void **state)
@@ -501,6 +524,7 @@ int main(void)
 		cmocka_unit_test(files),
 		cmocka_unit_test(file_values),
 		cmocka_unit_test(processes),
+		cmocka_unit_test(smaps),
 		cmocka_unit_test(variants),
 		cmocka_unit_test(same_everywhere),
 	};
