@@ -655,8 +655,11 @@ static void write_explanation(const struct schedules_world *w, char *buf, size_t
 		for (unsigned k = 0; k < w->p->nr_tasks; k++)
 			if (w->p->task[k].cpu == ch->to)
 				to = w->p->task[k].name;
-		n = snprintf(buf, len, "  CPU %u, point %u: %s, in '%s', %s; CPU %u, %s, goes on\n", ch->cpu, ch->at, e->t ? e->t->name : "idle",
-			     e->op ? e->op->text : "its end", e->exact ? "is interrupted" : "waits or has ended", ch->to, to);
+		if (e->t)
+			n = snprintf(buf, len, "  CPU %u, point %u: %s, in '%s', %s; CPU %u, %s, goes on\n", ch->cpu, ch->at, e->t->name,
+				     e->op ? e->op->text : "its end", e->exact ? "is interrupted" : "waits or has ended", ch->to, to);
+		else
+			n = snprintf(buf, len, "  CPU %u, point %u: begins; CPU %u, %s, goes on\n", ch->cpu, ch->at, ch->to, to);
 		if (n < 0 || (size_t)n >= len)
 			return;
 		buf += n;
