@@ -3,5 +3,6 @@
 #define QUIRE_CLI_CHECK_H
 
 int check_inject(int argc, char **argv);
+int check_schedules(int argc, char **argv);
 
 #endif

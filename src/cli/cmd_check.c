@@ -10,6 +10,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } checks[] = {
 	{ "inject", "fail each call of small scripts that can fail, and look at what the engine makes of it", check_inject },
+	{ "schedules", "run small concurrent programs in many orders, and look at translations, frames and contents", check_schedules },
 };
 
 static const char *check_name(const void *arg, size_t i)
