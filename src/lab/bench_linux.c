@@ -144,6 +144,27 @@ static int forking(struct bench *b, struct bench_side *s, double *ret)
 	return rc;
 }
 
+/* The first write to each 2 MiB after a fork: where tables are shared, it copies one. */
+static int first_write(struct bench *b, struct bench_side *s, double *ret)
+{
+	uint64_t at, from, size = b->o->fork_size;
+	int rc = s->ops->map(s, size, false, &at);
+
+	if (rc)
+		return rc;
+	rc = s->ops->write(s, at, size, PAGE_SIZE);
+	if (!rc)
+		rc = s->ops->fork(s);
+	if (!rc) {
+		from = bench_cpu_ns();
+		rc = s->ops->write(s, at, size, PMD_SIZE);
+		*ret = per(bench_cpu_ns() - from, size / PMD_SIZE);
+		s->ops->end_child(s);
+	}
+	s->ops->unmap(s, at, size);
+	return rc;
+}
+
 static int tlb_hit(struct bench *b, struct bench_side *s, double *ret)
 {
 	uint64_t at, from, v, n = HIT_BYTES / 8;
@@ -315,6 +336,7 @@ static const struct measure measures[] = {
 	{ "fault_4k_two_threads", "ratio", "two loops that clear the same bytes", true, false, true, NULL, fault_scaling, loop_scaling },
 	{ "fork_copy", "ns", NULL, false, false, false, NULL, forking, NULL },
 	{ "fork_shared", "ns", NULL, false, false, false, "quire.fork_tables=shared", forking, NULL },
+	{ "fork_shared_write", "ns", NULL, false, false, false, "quire.fork_tables=shared", first_write, NULL },
 };
 
 static void note(struct bench_linux_result *r, const char *text, const char *name)

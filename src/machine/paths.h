@@ -74,6 +74,8 @@
 	PATH(SPLIT_PMD, "huge page: split of the mapping", "thp_split_pmd,split_fill,split_counts") \
 	PATH(FORK, "fork", "mm_fork,fork_areas")                                                    \
 	PATH(FORK_PTE, "fork: copy an entry", "fork_copy_pte,fork_copy_table")                      \
+	PATH(FORK_SHARE, "fork: share a table, or make it one's own", "fork_share_table,areas_allow,count_entries,has_pinned,pt_unshare,pt_unshare_part") \
+	PATH(FORK_UNSHARE, "fork: copy or unmap an entry of a shared table", "unshare_pte,unmap_entries") \
 	PATH(FORK_HUGE, "fork: copy a huge entry", "fork_copy_huge_pmd")                            \
 	PATH(EXIT, "exit", "mm_exit,exit_mappings")                                                 \
 	PATH(TLB_FLUSH, "TLB flush", "tlb_flush_mm_range,flush_here,flush_there,tlb_gather_flush")  \

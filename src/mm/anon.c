@@ -66,6 +66,7 @@ ATTR_NOINLINE int fault_zero_page(struct fault *f)
 	if (!pte_read(c, &f->pte)) {
 		pte_write(c, &f->pte,
 			  pfn_to_paddr(f->q->zero_pfn) | (pte_prot(f->v->flags) & ~PTE_WRITE) | PTE_SOFT_ZERO);
+		pt_mark(f->pte.table, FRAME_TABLE_MIXED);
 		f->kind = VM_quire_fault_zero_4k;
 	}
 	pt_unlock(c, f->pte.table);

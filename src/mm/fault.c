@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/errno.h"
 #include "mm/fault_int.h"
+#include "mm/fork_shared.h"
 
 #include <string.h>
 
@@ -25,8 +26,12 @@ static bool fault_allowed(const struct vma *v, unsigned err)
 
 ATTR_NOINLINE static int fault_pte(struct fault *f)
 {
-	int rc = pt_pte(f->c, f->mm, &f->pmd, f->va, true, &f->pte);
+	int rc = 0;
 
+	if (unlikely(pt_entry_shared(f->orig))) /* whatever it is, it changes the table */
+		rc = pt_unshare(f->c, f->mm, &f->pmd, f->va);
+	if (!rc)
+		rc = pt_pte(f->c, f->mm, &f->pmd, f->va, true, &f->pte);
 	if (rc)
 		return rc == -EISDIR ? 0 : rc; /* a huge page came in first */
 	f->orig = pte_read(f->c, &f->pte);

@@ -33,6 +33,7 @@ static void map_file(struct fault *f, const struct pt_ref *r, struct frame *page
 		frame_set(page, FRAME_DIRTY);
 	mm_rss_add(c, f->mm, f->v->file->shmem ? RSS_SHMEM : RSS_FILE, 1);
 	pte_write(c, r, file_entry(f, page, write));
+	pt_mark(r->table, FRAME_TABLE_MIXED);
 }
 
 /*

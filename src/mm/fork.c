@@ -7,16 +7,19 @@
  * refaulted, as in Linux.
  * A pinned page stays the parent's alone, since whoever pinned it goes on writing to it: the child gets a copy now
  * (gup.c, G3). A pinned huge page is copied whole under quire.huge_cow=copy, else its mapping is split first.
+ * With quire.fork_tables=shared a PTE table of which nothing needs to be copied is shared whole (fork_shared.c).
  * Locks: both mmap_locks for writing; the parent's table, then the child's. The parent is flushed once, by mm_fork,
  * after all.
  */
 #include "base/errno.h"
 #include "mm/fault_int.h"
+#include "mm/fork_shared.h"
 #include "mm/hugecopy.h"
 
 struct fork_copy {
 	struct cpu *c;
 	struct mm *child;
+	struct mm *parent;
 	struct vma *v, *parent_vma; /* v: the child's */
 	int64_t rss[NR_RSS];
 };
@@ -44,6 +47,8 @@ ATTR_NOINLINE static void fork_copy_pte(struct fork_copy *k, const struct pt_ref
 		e = fork_share(c, src, e);
 	}
 	pte_write(c, dst, e);
+	if (unlikely(frame_flags(src->table) & FRAME_TABLE_MIXED))
+		pt_mark(dst->table, FRAME_TABLE_MIXED);
 }
 
 /* Is the page to be copied instead of shared? */
@@ -165,6 +170,16 @@ ATTR_NOINLINE static int fork_copy_huge_pinned(struct fork_copy *k, pte_t e, con
 	return rc;
 }
 
+/* Share the parent's table at *src, or find it shared for another area of its 2 MiB. false: copy. */
+static bool fork_shared(struct fork_copy *k, const struct pt_ref *src, pte_t e, const struct pt_ref *dst, vaddr_t va)
+{
+	pte_t there = pte_peek(dst);
+
+	if (there)
+		return pt_entry_shared(there);
+	return pmd_table(e) && fork_share_table(k->c, k->child, k->parent, k->parent_vma, src, dst, va, k->rss);
+}
+
 /* What one PMD entry of the parent covers. */
 static int fork_copy_pmd(struct fork_copy *k, const struct pt_ref *src, vaddr_t va, vaddr_t end)
 {
@@ -176,6 +191,8 @@ static int fork_copy_pmd(struct fork_copy *k, const struct pt_ref *src, vaddr_t 
 		return 0;
 	int rc = pt_pmd(c, k->child, va, true, &dst);
 
+	if (!rc && k->child->q->knobs.fork_tables == FORK_TABLES_SHARED && fork_shared(k, src, e, &dst, va))
+		return 0;
 	if (!rc && pmd_huge(e) && unlikely(fork_is_pinned(c->m, e))) {
 		if (k->child->q->knobs.huge_cow == HUGE_COW_COPY) {
 			rc = fork_copy_huge_pinned(k, e, &dst, va);
@@ -199,7 +216,7 @@ static int fork_copy_pmd(struct fork_copy *k, const struct pt_ref *src, vaddr_t 
 
 int fork_copy_range(struct cpu *c, struct mm *child, struct mm *parent, struct vma *child_vma, struct vma *parent_vma)
 {
-	struct fork_copy k = { .c = c, .child = child, .v = child_vma, .parent_vma = parent_vma };
+	struct fork_copy k = { .c = c, .child = child, .parent = parent, .v = child_vma, .parent_vma = parent_vma };
 	int rc = 0;
 
 	if (!parent_vma->anon_touched || (parent_vma->flags & (VM_WIPEONFORK | VM_SHARED)))

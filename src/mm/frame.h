@@ -43,6 +43,8 @@
 #define FRAME_PARTIALLY_MAPPED (1ULL << 18)
 #define FRAME_LOCKED (1ULL << 19)
 #define FRAME_FILE (1ULL << 20) /* page cache */
+#define FRAME_TABLE_MIXED (1ULL << 21)  /* table: may have entries that map no anonymous page (fork_shared.c, H4) */
+#define FRAME_TABLE_PINNED (1ULL << 22) /* table: may map pinned pages */
 
 #define FOLIO_ENTIRELY_MAPPED (1 << 23) /* in nr_pages_mapped, so that one atomic tells both */
 
@@ -80,6 +82,7 @@ struct frame {
 			uint32_t nr_locked; /* user page: mappings by VM_LOCKED areas (rmap.h) */
 			uint32_t nr_pins;   /* user page: long-term pins of the folio (gup.c) */
 		};
+		uint16_t pt_rss[4]; /* shared PTE table: frames that it maps, by enum rss_kind (fork_shared.c) */
 	};
 	int32_t mapcount;        /* biased by -1 */
 	int32_t refcount;
@@ -90,6 +93,7 @@ struct frame {
 			int32_t nr_pages_mapped;
 		};
 		uint64_t memcg;
+		uint32_t pt_sharers; /* PTE table: address spaces that share it, 0: it is one's own (fork_shared.c) */
 	};
 };
 

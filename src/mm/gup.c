@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "mm/fault_int.h"
+#include "mm/fork_shared.h"
 
 #define FAULT_RETRIES 1000 /* somebody keeps taking the page away: give up */
 
@@ -43,6 +44,8 @@ static bool pin_entry(struct cpu *c, const struct vma *v, const struct pt_ref *r
 	if (done) {
 		*ret = pfn_add(pte_pfn(e), huge ? pt_index(va, PAGE_SHIFT) : 0);
 		pin_take(c, frame_head(c->m, frame_of(c->m, *ret)));
+		if (!huge)
+			pt_mark(r->table, FRAME_TABLE_PINNED);
 	}
 	pt_unlock(c, r->table);
 	return done;
@@ -54,8 +57,12 @@ static bool pin_try(struct cpu *c, const struct vma *v, vaddr_t va, bool write, 
 
 	if (pt_pmd(c, v->mm, va, false, &pmd))
 		return false;
-	if (pmd_huge(pte_read(c, &pmd)))
+	pte_t e = pte_read(c, &pmd);
+
+	if (pmd_huge(e))
 		return pin_entry(c, v, &pmd, va, true, write, ret);
+	if (pt_entry_shared(e))
+		return false; /* what is exclusive in a shared table is not ours alone: a fault makes it ours */
 	return !pt_pte(c, v->mm, &pmd, va, false, &pte) && pin_entry(c, v, &pte, va, false, write, ret);
 }
 

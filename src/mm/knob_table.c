@@ -9,6 +9,7 @@ static const char *const enabled_words[] = { "never", "madvise", "always", NULL 
 static const char *const defrag_words[] = { "never", "madvise", "defer", "defer+madvise", "always", NULL };
 static const char *const order_words[] = { "linear", "target_last", "neighbourhood_last", NULL };
 static const char *const cow_words[] = { "copy", "split", NULL };
+static const char *const fork_words[] = { "copied", "shared", NULL };
 
 static const char *const shootdown_words[] = { "poll", "membarrier", NULL };
 static const char *const clear_words[] = { "rep", "nt", "memset", NULL };
@@ -63,6 +64,14 @@ const struct knob knob_table[] = {
 	  .unit = "",
 	  .help = "a write to a shared 2 MiB page copies all of it, or splits the mapping and copies 4 KiB",
 	  .origin = "quire; copy before 5.8, split since" },
+	{ .name = "quire.fork_tables",
+	  .type = KNOB_ENUM,
+	  FIELD(fork_tables),
+	  .def = FORK_TABLES_COPIED,
+	  .choices = fork_words,
+	  .unit = "",
+	  .help = "fork copies the entries of page tables, or shares the tables until either side changes one",
+	  .origin = "quire; Linux copies, sharing as in On-demand-fork (2021)" },
 	{ .name = "quire.thp_align_mmap",
 	  .type = KNOB_BOOL,
 	  FIELD(thp_align_mmap),

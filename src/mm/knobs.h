@@ -14,6 +14,7 @@ enum thp_enabled { THP_NEVER, THP_MADVISE, THP_ALWAYS };
 enum thp_defrag { THP_DEFRAG_NEVER, THP_DEFRAG_MADVISE, THP_DEFRAG_DEFER, THP_DEFRAG_DEFER_MADVISE, THP_DEFRAG_ALWAYS };
 enum huge_order_policy { HUGE_ORDER_LINEAR, HUGE_ORDER_TARGET_LAST, HUGE_ORDER_NEIGHBOURHOOD_LAST };
 enum huge_cow { HUGE_COW_COPY, HUGE_COW_SPLIT };
+enum fork_tables { FORK_TABLES_COPIED, FORK_TABLES_SHARED };
 enum shootdown_way { SHOOTDOWN_POLL, SHOOTDOWN_MEMBARRIER }; /* as enum host_shootdown */
 enum clear_way { CLEAR_REP, CLEAR_NT, CLEAR_MEMSET };         /* as enum host_clear */
 
@@ -24,6 +25,7 @@ struct knobs {
 	uint32_t huge_clear_order;  /* quire.huge_clear_order */
 	uint32_t huge_copy_order;   /* quire.huge_copy_order */
 	uint32_t huge_cow;          /* quire.huge_cow: copy (before 5.8) or split (since) */
+	uint32_t fork_tables;       /* quire.fork_tables: page tables at fork: copied, or shared copy-on-write */
 	bool thp_align_mmap;        /* quire.thp_align_mmap: large anonymous maps 2 MiB aligned, since 6.7 */
 	uint64_t min_free_kbytes;   /* vm.min_free_kbytes, 0: computed */
 	uint32_t overcommit_memory; /* vm.overcommit_memory */

@@ -10,6 +10,7 @@
 #include "mm/vma_int.h"
 
 #include "mm/fault.h"
+#include "mm/fork_shared.h"
 
 #define READAHEAD_PAGES ((128ULL << 10) >> PAGE_SHIFT) /* MADV_WILLNEED asks for at most one window: read_ahead_kb */
 
@@ -136,11 +137,15 @@ static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end
 		return -EINVAL;
 	if (advice == UAPI_MADV_FREE && !vma_is_anon(v))
 		return -EINVAL;
+	if (pt_unshare_range(c, v->mm, start, end, advice == UAPI_MADV_FREE ? UNSHARE_ALL : UNSHARE_PARTIAL))
+		return -EAGAIN;
 	tlb_gather_begin(c, g, v->mm, false);
-	if (advice == UAPI_MADV_FREE)
+	if (advice == UAPI_MADV_FREE) {
 		zap_lazyfree_range(c, g, v, start, end);
-	else
+	} else {
+		pt_drop_shared(c, g, v->mm, start, end);
 		zap_range(c, g, v, start, end);
+	}
 	tlb_gather_end(c, g);
 	return 0;
 }

@@ -23,7 +23,13 @@ static void in_core(struct cpu *c, const struct vma *v, vaddr_t start, vaddr_t e
 	struct pt_ref r;
 	pte_t pmd = pt_pmd(c, v->mm, start, false, &r) ? 0 : pte_read(c, &r);
 	bool table = pmd_table(pmd);
+	struct frame *locked = pt_entry_shared(pmd) ? r.table : NULL; /* keeps a shared table there (fork_shared.c) */
 
+	if (locked) {
+		pt_lock(c, locked);
+		pmd = pte_read(c, &r);
+		table = pmd_table(pmd);
+	}
 	if (table)
 		r = pt_ref_at(c, frame_of(c->m, pte_pfn(pmd)), start, PAGE_SHIFT);
 	for (vaddr_t va = start; va < end; va += PAGE_SIZE) {
@@ -36,6 +42,8 @@ static void in_core(struct cpu *c, const struct vma *v, vaddr_t start, vaddr_t e
 		}
 		*vec++ = mapped || in_cache(c, v, va);
 	}
+	if (locked)
+		pt_unlock(c, locked);
 }
 
 /* Lock held. -ENOMEM at a hole; the pages before it have been reported. */

@@ -8,6 +8,7 @@
 #include "mm/vma_int.h"
 
 #include "mm/fault.h"
+#include "mm/fork_shared.h"
 
 bool mm_can_lock(const struct mm *mm)
 {
@@ -22,6 +23,8 @@ static int lock_area(struct cpu *c, struct mm *mm, struct vma **v, vaddr_t start
 
 	if (flags == old || (old & VM_SPECIAL))
 		return 0;
+	if ((flags & ~old & VM_LOCKED) && pt_unshare_range(c, mm, start, end, UNSHARE_ALL))
+		return -ENOMEM;
 	if (vma_modify(c, *v, start, end, flags, v))
 		return -ENOMEM;
 	vm_account(mm, old, -pages);

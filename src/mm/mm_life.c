@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/errno.h"
 #include "mm/fault.h"
+#include "mm/fork_shared.h"
 #include "mm/vma_int.h"
 
 #define MMAP_GAP (128ULL << 20) /* between the top of the address space and the mmap area: room for the stack */
@@ -77,6 +78,8 @@ static void exit_mappings(struct cpu *c, struct mm *mm)
 	struct mmu_gather g;
 
 	tlb_gather_begin(c, &g, mm, true);
+	for (struct vma *v = mm->shared_tables ? vma_first(mm) : NULL; v; v = vma_next_charged(c, v))
+		pt_drop_shared(c, &g, mm, ALIGN_DOWN(v->start, PMD_SIZE), ALIGN_UP(v->end, PMD_SIZE));
 	for (struct vma *v = vma_first(mm); v; v = vma_next_charged(c, v))
 		zap_range(c, &g, v, v->start, v->end);
 	for (struct vma *v = vma_first(mm); v; v = vma_next_charged(c, v)) {
@@ -104,7 +107,7 @@ ATTR_NOINLINE static void mm_exit(struct cpu *c, struct mm *mm)
 	machine_unlock(c, &q->list_lock);
 	for (unsigned i = 0; i < NR_RSS; i++)
 		ASSERT(mm_rss(mm, (enum rss_kind)i) == 0);
-	ASSERT(mm->huge_mapped == 0);
+	ASSERT(mm->huge_mapped == 0 && mm->shared_tables == 0);
 	pt_free_table(c, mm, frame_of(c->m, mm->pgd));
 	ASSERT(mm->pgtables_bytes == 0);
 	slab_free(c, SLAB_MM, mm);
@@ -161,7 +164,8 @@ ATTR_NOINLINE int mm_fork(struct cpu *c, struct mm *parent, struct mm **ret_chil
 		fork_settings(child, parent);
 		rc = fork_areas(c, child, parent);
 		machine_path(c, PATH_FORK);
-		tlb_flush_mm_range(c, parent, 0, TASK_SIZE, PAGE_SHIFT, false);
+		/* A shared table: what page-walk caches know of it gave the right to write. */
+		tlb_flush_mm_range(c, parent, 0, TASK_SIZE, PAGE_SHIFT, parent->shared_tables != 0);
 		machine_write_unlock(c, &child->mmap_lock);
 		machine_write_unlock(c, &parent->mmap_lock);
 		if (rc) {

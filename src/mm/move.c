@@ -2,11 +2,13 @@
  * Moving mappings to other addresses (mremap): huge entries and whole PTE tables where both addresses are 2 MiB
  * aligned, else entry by entry. Frames stay as they are: an anonymous page's index names it, not its address.
  *
+ * A table that others share moves as it is where it moves whole; else it is made this address space's own first.
  * Locks: mmap_lock for writing; the source table's lock, then the destination's. The old range is flushed before they
  * are dropped, so that no CPU can write through the old address once the new one is there to be written through.
  */
 #include "base/errno.h"
 #include "mm/fault.h"
+#include "mm/fork_shared.h"
 
 static void lock_pair(struct cpu *c, struct frame *src, struct frame *dst)
 {
@@ -36,6 +38,7 @@ static void move_ptes(struct cpu *c, struct mm *mm, struct pt_ref src, struct pt
 	bool moved = false;
 
 	lock_pair(c, src.table, dst.table);
+	pt_mark(dst.table, frame_flags(src.table) & (FRAME_TABLE_MIXED | FRAME_TABLE_PINNED));
 	for (uint64_t off = 0; off < len; off += PAGE_SIZE, pt_ref_next(&src), pt_ref_next(&dst)) {
 		pt_touch_line(c, &src, off == 0);
 		if (!pte_peek(&src))
@@ -85,7 +88,14 @@ static int move_step(struct cpu *c, struct vma *from, struct pt_ref *src, vaddr_
 		return 0;
 	if (pmd_huge(e))
 		thp_split_pmd(c, from, src, old);
-	rc = pt_pte(c, mm, &dst, new_addr, true, &dst_pte);
+	rc = pt_unshare_part(c, mm, src, old, old + len);
+	if (rc)
+		return rc;
+	if (pt_entry_shared(pte_read(c, src)))
+		return 0; /* nothing to move there */
+	rc = pt_unshare(c, mm, &dst, new_addr);
+	if (!rc)
+		rc = pt_pte(c, mm, &dst, new_addr, true, &dst_pte);
 	if (rc)
 		return rc;
 	rc = pt_pte(c, mm, src, old, false, &src_pte);

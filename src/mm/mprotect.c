@@ -5,6 +5,7 @@
 #include "mm/vma_int.h"
 
 #include "mm/fault.h"
+#include "mm/fork_shared.h"
 
 struct mprotect_run {
 	struct mmu_gather *g;
@@ -43,6 +44,9 @@ static int protect_area(struct cpu *c, struct mm *mm, struct mprotect_run *run, 
 	*ret = v;
 	if (flags == old)
 		return 0;
+	err = pt_unshare_range(c, mm, start, end, UNSHARE_ALL);
+	if (err)
+		return err;
 	err = change_promise(mm, v, pages, &flags, &charged);
 	if (err)
 		return err;

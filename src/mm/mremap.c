@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "mm/fault.h"
+#include "mm/fork_shared.h"
 
 struct mremap_req {
 	vaddr_t old;
@@ -163,6 +164,12 @@ static int move_area(struct cpu *c, struct mm *mm, struct vma *v, struct mremap_
 		return -ENOMEM;
 	if ((flags & VM_ACCOUNT) && vm_commit(mm, promise))
 		return -ENOMEM;
+	/* Nor may a table that others share be in the way of drop_range. */
+	if (pt_unshare_range(c, mm, r->old, r->old + r->old_len, UNSHARE_PARTIAL) ||
+	    pt_unshare_range(c, mm, r->new_addr, r->new_addr + r->new_len, UNSHARE_PARTIAL)) {
+		move_promise_back(mm, flags, promise);
+		return -ENOMEM;
+	}
 	spare = vma_alloc(c, mm); /* for the hole that taking away either place may leave */
 	if (spare)
 		dst = make_destination(c, mm, v, r);

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "mm/fault.h"
+#include "mm/fork_shared.h"
 
 #include <string.h>
 
@@ -30,6 +31,11 @@ int unmap_plan(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, struct 
 			unmap_abort(c, p);
 			return -ENOMEM;
 		}
+	}
+	/* The tables that others share and that go only in part; the rest is dropped whole. */
+	if (pt_unshare_range(c, mm, start, end, UNSHARE_PARTIAL)) {
+		unmap_abort(c, p);
+		return -ENOMEM;
 	}
 	for (; v && v->start < end; v = vma_next_charged(c, v)) {
 		uint64_t n = (MIN(v->end, end) - MAX(v->start, start)) >> PAGE_SHIFT;
@@ -131,6 +137,7 @@ void unmap_finish(struct cpu *c, struct unmap_plan *p)
 
 	if (p->first) {
 		tlb_gather_begin(c, g, p->mm, false);
+		pt_drop_shared(c, g, p->mm, p->start, p->end);
 		if (p->head.start < p->head.end)
 			zap_range(c, g, &p->head, p->head.start, p->head.end);
 		for (v = p->whole; v; v = v->right)

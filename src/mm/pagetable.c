@@ -40,7 +40,8 @@ void pt_free_table(struct cpu *c, struct mm *mm, struct frame *t)
 	ASSERT(t->nr_tables == 0);
 	ASSERT(t->priv == 0);
 	frame_touch(c, t, TOUCH_WRITE);
-	frame_flags_put(t, frame_flags(t) & ~FRAME_TABLE);
+	ASSERT(t->pt_sharers == 0);
+	frame_flags_put(t, frame_flags(t) & ~(FRAME_TABLE | FRAME_TABLE_MIXED | FRAME_TABLE_PINNED));
 	t->pt_mm = NULL;
 	list_init(&t->lru);
 	__atomic_sub_fetch(&mm->pgtables_bytes, (int64_t)PAGE_SIZE, __ATOMIC_RELAXED);
@@ -136,6 +137,7 @@ static void free_level(struct cpu *c, const struct free_walk *w, struct frame *t
 			free_level(c, w, child, shift - 9, va, next);
 		if (base < w->floor || base + span > w->ceiling)
 			continue;
+		ASSERT(!pt_entry_shared(e)); /* dropped, or made ours, before */
 		machine_lock(c, lock);
 		pte_write(c, &r, 0);
 		machine_unlock(c, lock);

@@ -5,6 +5,8 @@
  *  P1 A table page is an order-0 frame with FRAME_TABLE; frame->nr_tables counts its non-empty entries, at every level.
  *  P2 An entry is changed only under its split lock: pt_lock(PMD entry's own table) for PMD entries, the PTE table's
  *     lock for PTEs; upper levels under mm->ptl.
+ *     A PMD entry that points to a table without PTE_WRITE: others share the table, and nothing in it may be changed
+ *     before it has been made one's own (fork_shared.h).
  *  P3 For every huge PMD of anonymous memory one PTE table is deposited (priv of the PMD table's frame), so that a split
  *     never has to allocate.
  *  P4 Each change of a present entry is followed by the flush that tlb.h demands before the frame is reused.
@@ -54,6 +56,12 @@ static inline bool pmd_huge(pte_t e)
 static inline bool pmd_table(pte_t e)
 {
 	return (e & (PTE_PRESENT | PTE_HUGE)) == PTE_PRESENT;
+}
+
+/* The same, and the table is or was shared with other address spaces. */
+static inline bool pt_entry_shared(pte_t pmd)
+{
+	return (pmd & (PTE_PRESENT | PTE_HUGE | PTE_WRITE)) == PTE_PRESENT;
 }
 
 /*
@@ -122,6 +130,13 @@ static inline void pte_init(const struct pt_ref *r, pte_t v)
 	__atomic_store_n(r->entry, v, __ATOMIC_RELAXED);
 }
 
+/* Under the table's lock: from now on it may hold what the mark says (fork_shared.c, H4). */
+static inline void pt_mark(struct frame *table, uint64_t marks)
+{
+	if ((frame_flags(table) & marks) != marks)
+		frame_set(table, marks);
+}
+
 /* The entry of `table` for va at a level. */
 static inline struct pt_ref pt_ref_at(struct cpu *c, struct frame *table, vaddr_t va, unsigned shift)
 {
@@ -159,7 +174,8 @@ bool pt_lookup(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *r
 /*
  * Visit what is mapped in [start, end). A huge entry that lies wholly inside goes to `huge` (under its lock), one that
  * doesn't is split first. Non-empty PTEs go to `pte` under their table's lock. A callback that returns true wants
- * `relax` to be called with the lock dropped. mmap_lock is held.
+ * `relax` to be called with the lock dropped. mmap_lock is held. In shared tables the range has no entries any more
+ * (fork_shared.h).
  */
 struct pt_range {
 	struct cpu *c;
@@ -199,6 +215,8 @@ struct pt_visitor {
 	void *arg;
 	void (*leaf)(void *arg, vaddr_t va, pte_t e, unsigned shift);
 	void (*table)(void *arg, struct frame *t, unsigned shift, uint64_t nr_entries, bool deposited);
+	/* Before a table that `e` points to: false: leave it out. May be NULL. */
+	bool (*enter)(void *arg, pte_t e, struct frame *t, unsigned shift);
 };
 void pt_visit(const struct mm *mm, const struct pt_visitor *v);
 

@@ -8,6 +8,7 @@
 #include "mm/vma_int.h"
 
 #include "mm/fault.h"
+#include "mm/fork_shared.h"
 
 #define FAULT_RETRIES 1000
 
@@ -56,6 +57,8 @@ static uint64_t mapped_from(struct cpu *c, struct mm *mm, vaddr_t va, bool write
 			dirty_huge(c, &pmd);
 		return PMD_SIZE - (va & (PMD_SIZE - 1));
 	}
+	if (unlikely(pt_entry_shared(e)))
+		return (pt_read_shared(c, &pmd, va) & want) == want ? PAGE_SIZE : 0;
 	if (pt_pte(c, mm, &pmd, va, false, &pte))
 		return 0;
 	e = pte_read(c, &pte);

@@ -154,6 +154,10 @@ static void split_fill(struct cpu *c, struct quire *q, struct frame *table, pte_
 	for (unsigned i = 0; i < PT_ENTRIES; i++, pt_ref_next(&r))
 		pte_init(&r, pfn_to_paddr(pfn_add(first, thp_is_zero(e) ? 0 : i)) | bits);
 	table->nr_tables = PT_ENTRIES;
+	if (thp_is_zero(e))
+		pt_mark(table, FRAME_TABLE_MIXED);
+	else if (frame_pinned(frame_of(c->m, first)))
+		pt_mark(table, FRAME_TABLE_PINNED);
 }
 
 /* One mapping of the whole becomes one of each frame. */

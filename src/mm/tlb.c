@@ -21,7 +21,7 @@
 #include "mm/tlb.h"
 
 #include "base/assert.h"
-#include "mm/pagetable.h"
+#include "mm/fork_shared.h"
 #include "mm/system.h"
 
 struct gather_batch {
@@ -299,7 +299,7 @@ static void gather_release(struct cpu *c, struct mmu_gather *g, struct frame **f
 {
 	for (uint64_t i = 0; i < nr; i++) {
 		if (frame_flags(frames[i]) & FRAME_TABLE)
-			pt_free_table(c, g->mm, frames[i]);
+			pt_put_table(c, g->mm, frames[i]);
 		else
 			frame_put(c, frames[i]);
 	}

@@ -60,11 +60,12 @@ static bool is_zero_page(const struct quire *q, pfn_t p)
 	return p.v == q->zero_pfn.v || (q->huge_zero && p.v >= huge && p.v - huge < PT_ENTRIES);
 }
 
+/* A table of mm, or one that it shares with others (fork_shared.c). */
 static bool is_table(const struct quire *q, const struct mm *mm, pfn_t p)
 {
 	const struct frame *f = frame_of(q->m, p);
 
-	return (frame_flags(f) & FRAME_TABLE) && f->pt_mm == mm && frame_refcount(f) > 0;
+	return (frame_flags(f) & FRAME_TABLE) && (f->pt_mm == mm || f->pt_sharers) && frame_refcount(f) > 0;
 }
 
 const char *tlb_held_alive(const struct quire *q, unsigned cpu, const struct tlb_held *h)
@@ -89,6 +90,7 @@ const char *tlb_held_alive(const struct quire *q, unsigned cpu, const struct tlb
 static pte_t leaf(const struct quire *q, const struct mm *mm, vaddr_t va, unsigned *ret_shift)
 {
 	pfn_t table = mm->pgd;
+	pte_t taken = 0; /* what a shared table does not give */
 
 	for (unsigned shift = PGDIR_SHIFT;; shift -= 9) {
 		struct pt_ref r = { .entry = (pte_t *)machine_ptr(q->m, pfn_to_paddr(table)) + pt_index(va, shift) };
@@ -96,7 +98,9 @@ static pte_t leaf(const struct quire *q, const struct mm *mm, vaddr_t va, unsign
 
 		*ret_shift = shift;
 		if (shift == PAGE_SHIFT || !pmd_table(e))
-			return e;
+			return e & ~taken;
+		if (pt_entry_shared(e))
+			taken = PTE_WRITE;
 		table = pte_pfn(e);
 	}
 }

@@ -28,6 +28,9 @@ struct check {
 	const struct vma *v; /* the area at or after the last entry seen */
 	int64_t rss[NR_RSS], huge, tables;
 	uint64_t pmd_huge; /* in the PMD table being walked */
+	struct frame *table; /* the PTE table being walked, and what it was found to map */
+	uint64_t table_rss[NR_RSS];
+	int64_t shared;
 	int rc;
 };
 
@@ -55,6 +58,22 @@ static void check_zero(struct check *k, vaddr_t va, pte_t e, unsigned shift)
 		fail(k->q, &k->rc, "entry: not the zero page", va, pte_pfn(e).v, zero);
 	if (k->v->file || (e & PTE_SOFT_EXCLUSIVE))
 		fail(k->q, &k->rc, "entry: zero page in a file area or owned", va, e, 0);
+	if (shift == PAGE_SHIFT && !(k->table->flags & FRAME_TABLE_MIXED))
+		fail(k->q, &k->rc, "entry: zero page in a table that isn't marked", va, e, k->table->flags);
+}
+
+/* What fork needs to know of a table without looking at its entries (fork_shared.c, H4). */
+static void check_marks(struct check *k, vaddr_t va, pte_t e, const struct frame *head)
+{
+	bool pinned = (e & PTE_SOFT_EXCLUSIVE) && frame_pinned(head), shared = k->table->pt_sharers != 0;
+
+	k->table_rss[frame_rss(head)]++;
+	if (frame_rss(head) != RSS_ANON && !(k->table->flags & FRAME_TABLE_MIXED))
+		fail(k->q, &k->rc, "entry: a file's page in a table that isn't marked", va, e, k->table->flags);
+	if (pinned && (shared || !(k->table->flags & FRAME_TABLE_PINNED)))
+		fail(k->q, &k->rc, "entry: a pinned page in a table that isn't marked, or shared", va, e, k->table->flags);
+	if (shared && (k->v->flags & (VM_SHARED | VM_LOCKED)))
+		fail(k->q, &k->rc, "entry: in a shared table against the area", va, e, k->v->flags);
 }
 
 static void check_frame(struct check *k, vaddr_t va, pte_t e, unsigned shift)
@@ -83,6 +102,8 @@ static void check_frame(struct check *k, vaddr_t va, pte_t e, unsigned shift)
 	if ((k->v->flags & VM_LOCKED) && (shift == PMD_SHIFT || !(frame_flags(head) & FRAME_HEAD)) &&
 	    !frame_mlocked(head))
 		fail(k->q, &k->rc, "entry: not counted as locked", va, head->flags, k->v->flags);
+	if (shift == PAGE_SHIFT)
+		check_marks(k, va, e, head);
 	k->rss[frame_rss(head)] += 1LL << (shift - PAGE_SHIFT);
 	k->huge += shift == PMD_SHIFT;
 }
@@ -109,13 +130,42 @@ static void check_leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
 		check_frame(k, va, e, shift);
 }
 
+static bool check_enter(void *arg, pte_t e, struct frame *t, unsigned shift)
+{
+	struct check *k = arg;
+
+	if (shift > PAGE_SHIFT ? !(e & PTE_WRITE) : pt_entry_shared(e) != (t->pt_sharers != 0))
+		fail(k->q, &k->rc, "table: writable against its sharers", frame_pfn(k->q->m, t).v, e, t->pt_sharers);
+	if (shift > PAGE_SHIFT)
+		return true;
+	k->table = t;
+	k->shared += pt_entry_shared(e);
+	for (unsigned i = 0; i < NR_RSS; i++)
+		k->table_rss[i] = 0;
+	return true;
+}
+
+/* What was counted when it became shared is what it maps. */
+static void check_shared(struct check *k, const struct frame *t, uint64_t at)
+{
+	if (t->pt_mm)
+		fail(k->q, &k->rc, "table: shared, but somebody's own", at, t->pt_sharers, 0);
+	for (unsigned i = 0; i < NR_RSS; i++)
+		if (t->pt_rss[i] != k->table_rss[i])
+			fail(k->q, &k->rc, "table: shared, and maps otherwise than counted", at, k->table_rss[i], t->pt_rss[i]);
+}
+
 static void check_table(void *arg, struct frame *t, unsigned shift, uint64_t nr, bool deposited)
 {
 	struct check *k = arg;
 	uint64_t at = frame_pfn(k->q->m, t).v;
 
 	k->tables++;
-	if (!(t->flags & FRAME_TABLE) || t->pt_mm != k->mm || frame_refcount(t) != 1)
+	bool shared = shift == PAGE_SHIFT && t->pt_sharers;
+
+	if (shared)
+		check_shared(k, t, at);
+	if (!(t->flags & FRAME_TABLE) || t->pt_mm != (shared ? NULL : k->mm) || frame_refcount(t) != 1)
 		fail(k->q, &k->rc, "table: not a table of this address space", at, t->flags, FRAME_TABLE);
 	if (t->nr_tables != nr)
 		fail(k->q, &k->rc, "table: entries in use", at, t->nr_tables, nr);
@@ -131,7 +181,7 @@ int mm_validate(struct mm *mm)
 {
 	static const char *const rss_names[NR_RSS] = { "rss: anonymous", "rss: file", "rss: shmem" };
 	struct check k = { .mm = mm, .q = mm->q, .v = vma_first(mm), .rc = vma_validate(mm) };
-	struct pt_visitor visitor = { .arg = &k, .leaf = check_leaf, .table = check_table };
+	struct pt_visitor visitor = { .arg = &k, .leaf = check_leaf, .table = check_table, .enter = check_enter };
 
 	if (k.rc)
 		return k.rc;
@@ -141,6 +191,8 @@ int mm_validate(struct mm *mm)
 			fail(mm->q, &k.rc, rss_names[i], mm->ctx, (uint64_t)mm_rss(mm, (enum rss_kind)i), (uint64_t)k.rss[i]);
 	if (mm->huge_mapped != k.huge)
 		fail(mm->q, &k.rc, "huge_mapped", mm->ctx, (uint64_t)mm->huge_mapped, (uint64_t)k.huge);
+	if (mm->shared_tables != k.shared)
+		fail(mm->q, &k.rc, "shared_tables", mm->ctx, (uint64_t)mm->shared_tables, (uint64_t)k.shared);
 	if (mm->pgtables_bytes != k.tables << PAGE_SHIFT)
 		fail(mm->q, &k.rc, "pgtables_bytes", mm->ctx, (uint64_t)mm->pgtables_bytes,
 		     (uint64_t)k.tables << PAGE_SHIFT);
@@ -153,6 +205,9 @@ int mm_validate(struct mm *mm)
 /* ---- all address spaces ---- */
 
 /*
+ * A shared table's entries count once, whoever comes to it first. How many come is added to the table's mapcount, which
+ * has no other use, and must be pt_sharers.
+ *
  * Every mapping is taken off the counts of the frame that it maps; what is left must be the known holders. Then
  * everything is put back. That needs no memory, and compares exactly.
  */
@@ -182,6 +237,18 @@ static void tally_leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
 		page->mapcount += t->sign;
 }
 
+static bool tally_enter(void *arg, pte_t e, struct frame *t, unsigned shift)
+{
+	struct tally *k = arg;
+	int32_t before = t->mapcount;
+
+	(void)e;
+	if (shift > PAGE_SHIFT || !t->pt_sharers)
+		return true;
+	t->mapcount += -k->sign; /* up in the first pass, back down in the second */
+	return k->sign < 0 ? before == -1 : t->mapcount == -1;
+}
+
 static void tally_table(void *arg, struct frame *f, unsigned shift, uint64_t nr, bool deposited)
 {
 	struct tally *t = arg;
@@ -192,7 +259,7 @@ static void tally_table(void *arg, struct frame *f, unsigned shift, uint64_t nr,
 
 static void tally_all(struct tally *t, int32_t sign)
 {
-	struct pt_visitor visitor = { .arg = t, .leaf = tally_leaf, .table = tally_table };
+	struct pt_visitor visitor = { .arg = t, .leaf = tally_leaf, .table = tally_table, .enter = tally_enter };
 	struct mm *mm;
 
 	t->sign = sign;
@@ -207,6 +274,8 @@ static void check_left(struct quire *q, int *rc, const struct frame *f, uint64_t
 {
 	const struct frame *head = frame_head(q->m, (struct frame *)(uintptr_t)f);
 
+	if ((frame_flags(f) & FRAME_TABLE) && f->mapcount + 1 != (int32_t)f->pt_sharers && f->pt_sharers)
+		fail(q, rc, "table: sharers", p, f->pt_sharers, (uint64_t)(f->mapcount + 1));
 	if (!(frame_flags(head) & (FRAME_ANON | FRAME_FILE)))
 		return;
 	if (f->mapcount != -1)
@@ -298,6 +367,7 @@ static pte_t find_leaf(const struct mm *mm, vaddr_t va, unsigned *ret_shift)
 {
 	const struct machine *m = mm->q->m;
 	pfn_t table = mm->pgd;
+	bool shared = false;
 
 	for (unsigned shift = PGDIR_SHIFT;; shift -= 9) {
 		struct pt_ref r = { .entry = (pte_t *)machine_ptr(m, pfn_to_paddr(table)) + pt_index(va, shift) };
@@ -305,7 +375,8 @@ static pte_t find_leaf(const struct mm *mm, vaddr_t va, unsigned *ret_shift)
 
 		*ret_shift = shift;
 		if (shift == PAGE_SHIFT || !pmd_table(e))
-			return e;
+			return shared ? e & ~(PTE_WRITE | PTE_SOFT_EXCLUSIVE) : e;
+		shared |= pt_entry_shared(e);
 		table = pte_pfn(e);
 	}
 }

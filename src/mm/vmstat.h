@@ -53,6 +53,11 @@
 	E(quire_pages_copied)                                                                       \
 	E(quire_file_readahead_pages)                                                               \
 	E(quire_fork)                                                                               \
+	/* page tables under quire.fork_tables=shared: shared at a fork; copied, made its own without a copy, or let go */ \
+	E(quire_fork_table_shared)                                                                  \
+	E(quire_fork_table_unshared)                                                                \
+	E(quire_fork_table_taken)                                                                   \
+	E(quire_fork_table_dropped)                                                                 \
 	E(quire_mmap_lock_write)
 
 /* Gauges, in pages unless the name says otherwise. */

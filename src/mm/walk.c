@@ -7,8 +7,10 @@
  */
 #include "mm/pagetable.h"
 
+#include "base/assert.h"
 #include "base/errno.h"
 #include "mm/fault.h"
+#include "mm/fork_shared.h"
 #include "mm/system.h"
 #include "mm/walk_int.h"
 
@@ -88,8 +90,12 @@ bool pt_lookup(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *r
 	*ret_next = ALIGN_DOWN(va, PMD_SIZE) + PMD_SIZE;
 	if (!pmd_table(*ret))
 		return pmd_huge(*ret);
-	r = pt_ref_at(c, frame_of(c->m, pte_pfn(*ret)), va, PAGE_SHIFT);
-	*ret = pte_read(c, &r);
+	if (unlikely(pt_entry_shared(*ret))) {
+		*ret = pt_read_shared(c, &r, va);
+	} else {
+		r = pt_ref_at(c, frame_of(c->m, pte_pfn(*ret)), va, PAGE_SHIFT);
+		*ret = pte_read(c, &r);
+	}
 	*ret_shift = PAGE_SHIFT;
 	*ret_next = ALIGN_DOWN(va, PAGE_SIZE) + PAGE_SIZE;
 	return pte_present(*ret);
@@ -160,7 +166,9 @@ void pt_for_range(struct pt_range *w, vaddr_t start, vaddr_t end)
 				continue;
 			e = pte_read(c, &pmd);
 		}
-		if (pmd_table(e))
+		if (unlikely(pt_entry_shared(e)))
+			ASSERT_DEBUG(pt_shared_none(c, e, va, next));
+		else if (pmd_table(e))
 			range_ptes(w, frame_of(c->m, pte_pfn(e)), va, next);
 	}
 	machine_path(c, prev);
@@ -179,10 +187,14 @@ static void visit_level(const struct mm *mm, const struct pt_visitor *v, struct 
 		if (!e)
 			continue;
 		nr++;
-		if (shift > PAGE_SHIFT && pmd_table(e))
-			visit_level(mm, v, frame_of(m, pte_pfn(e)), shift - 9, va);
-		else
+		if (shift > PAGE_SHIFT && pmd_table(e)) {
+			struct frame *below = frame_of(m, pte_pfn(e));
+
+			if (!v->enter || v->enter(v->arg, e, below, shift - 9))
+				visit_level(mm, v, below, shift - 9, va);
+		} else {
 			v->leaf(v->arg, va, e, shift);
+		}
 	}
 	v->table(v->arg, t, shift, nr, false);
 	for (uint64_t p = shift == PMD_SHIFT ? t->priv : 0; p; p = frame_of(m, pfn(p))->priv)

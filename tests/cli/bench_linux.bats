@@ -11,7 +11,7 @@ load helpers
 	r = json.load(open("out.json"))
 	assert r["schema"] == 1 and r["command"] == "bench" and r["machine"] == {"name": "host", "kind": "host"}
 	rows = {x["name"]: x for x in r["results"]}
-	names = ["fault_4k", "fault_4k_cached", "fault_2m", "cow_4k", "munmap", "fork_copy"]
+	names = ["fault_4k", "fault_4k_cached", "fault_2m", "cow_4k", "munmap", "fork_copy", "fork_shared", "fork_shared_write"]
 	two = len(os.sched_getaffinity(0)) > 1
 	names += ["shootdown_mprotect", "shootdown_madvise", "shootdown_munmap"] if two else []
 	for name in names:

@@ -338,6 +338,19 @@ static void nodes(void **state)
 	stress(&o, NULL, 5);
 }
 
+/* Parent and child, and the threads of one address space, want the same shared table at the same time. */
+static void shared_tables(void **state)
+{
+	struct knobs k;
+
+	(void)state;
+	knobs_default(&k);
+	k.fork_tables = FORK_TABLES_SHARED;
+	stress(&options, &k, 6);
+	k.thp_enabled = THP_NEVER;
+	stress(&options, &k, 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +358,7 @@ int main(void)
 		cmocka_unit_test(huge_pages),
 		cmocka_unit_test(membarriers),
 		cmocka_unit_test(nodes),
+		cmocka_unit_test(shared_tables),
 	};
 
 	return test_run(tests);

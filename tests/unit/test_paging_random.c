@@ -446,11 +446,14 @@ static void step(struct game *g)
 	}
 }
 
+static uint32_t fork_tables = FORK_TABLES_COPIED; /* quire.fork_tables */
+
 static void play(struct world *w, uint64_t seed, unsigned steps, bool failing)
 {
 	struct game *g = calloc(1, sizeof(*g));
 
 	g->w = w;
+	w->q->knobs.fork_tables = fork_tables;
 	g->failing = failing;
 	rng_init(&g->rng, seed, "paging");
 	assert_ok(file_create(g->w->c, g->w->q, 0, PAGES(NR_PAGES), false, &g->file));
@@ -471,6 +474,9 @@ static void play(struct world *w, uint64_t seed, unsigned steps, bool failing)
 	file_put(g->w->c, g->shmem);
 	inject_detach(g->inject);
 	check_fault_sum(g->w);
+	assert_true(fork_tables == FORK_TABLES_COPIED ? !count_of(w, VM_quire_fork_table_shared)
+						       : count_of(w, VM_quire_fork_table_unshared) && count_of(w, VM_quire_fork_table_taken) &&
+								 count_of(w, VM_quire_fork_table_dropped));
 	free(g);
 }
 
@@ -542,6 +548,18 @@ static void under_broadcast_invalidation(void **state)
 	on_model(true, seed_from, false);
 }
 
+/* quire.fork_tables=shared, with the hardware's caches and without, and out of memory where a table would be copied. */
+static void with_shared_tables(void **state)
+{
+	(void)state;
+	fork_tables = FORK_TABLES_SHARED;
+	for (uint64_t seed = seed_from; seed < seed_from + 4; seed++)
+		on_null(seed, seed % 2);
+	on_model(false, seed_from, false);
+	on_model(false, seed_from + 1, true);
+	fork_tables = FORK_TABLES_COPIED;
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -549,6 +567,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(with_failing_allocations),
 		cmocka_unit_test(under_tlbs),
 		cmocka_unit_test(under_broadcast_invalidation),
+		cmocka_unit_test(with_shared_tables),
 	};
 
 	if (argc > 1)

@@ -126,10 +126,12 @@ ATTR_NOINLINE static uint32_t walk(struct host_cpu *h, vaddr_t va, unsigned flag
 {
 	const uint32_t fail = NOT_MAPPED | (flags & (ACCESS_WRITE | ACCESS_USER | ACCESS_EXEC));
 	uint64_t need = PTE_PRESENT | (flags & ACCESS_WRITE ? PTE_WRITE : 0) | (flags & ACCESS_USER ? PTE_USER : 0);
+	uint64_t rights; /* write: only what every level allows */
 	pfn_t table;
 
 again:
 	table = h->root;
+	rights = ~0ULL;
 	h->stats.tlb_misses++;
 	if (!table.v || va >> 47)
 		return fail;
@@ -138,6 +140,7 @@ again:
 		uint64_t v = __atomic_load_n(e, __ATOMIC_ACQUIRE);
 		bool leaf = shift == PAGE_SHIFT || (v & PTE_HUGE);
 
+		rights &= v;
 		if (!(v & PTE_PRESENT))
 			return fail;
 		if ((v & need) != need || ((flags & ACCESS_EXEC) && (v & PTE_NX)))
@@ -146,7 +149,7 @@ again:
 		if (!set_bits(e, &v, PTE_ACCESSED | (leaf && (flags & ACCESS_WRITE) ? PTE_DIRTY : 0)))
 			goto again;
 		if (leaf) {
-			fill(h, va, v, shift);
+			fill(h, va, v & (rights | ~PTE_WRITE), shift);
 			*ret = (char *)machine_ptr(h->c.m, v & PTE_ADDR_MASK & ~((1ULL << shift) - 1)) + (va & ((1ULL << shift) - 1));
 			return 0;
 		}

@@ -123,6 +123,12 @@ static ATTR_ALWAYS_INLINE int walk_tables(enum core_shape shape, miss_fn miss, s
 	w->present = false;
 	if (unlikely(!cc->root))
 		return -EFAULT;
+	/* An upper entry that forbids it, as cached: the ones in memory decide, as for TLB_WEAK. */
+	if (unlikely((table & w->need & TLB_RIGHTS) != (w->need & TLB_RIGHTS))) {
+		walk_drop_upper(cc, w->va);
+		table = cc->root | TLB_RIGHTS;
+		level = 3;
+	}
 	for (; unlikely(level > 1); level--) {
 		r = walk_level(shape, miss, md, cc, w, &table, level);
 		if (r <= 0)
@@ -305,6 +311,8 @@ static ATTR_ALWAYS_INLINE int hot_walk(enum core_shape shape, miss_fn miss, stru
 		if (r)
 			return r;
 		cc->stats.fault_retries++;
+		if (unlikely(tries)) /* a fault drops what the walker has cached of the way there; seldom of any use */
+			walk_drop_upper(cc, va);
 		w.t = c->now_ps;
 	}
 	*t = w.t;

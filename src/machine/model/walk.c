@@ -101,6 +101,12 @@ void walk_drop(struct core_cpu *cc, vaddr_t va)
 	tlb_drop(&tlb->l2_1g, va >> PUD_SHIFT, cc->tag);
 }
 
+void walk_drop_upper(struct core_cpu *cc, vaddr_t va)
+{
+	for (unsigned i = 0; i < 3; i++)
+		tlb_drop(&cc->phys->tlb.pwc[i], va >> (PMD_SHIFT + 9 * i), cc->tag);
+}
+
 uint64_t walk_update(struct model *md, struct core_cpu *cc, paddr_t pa, uint64_t t)
 {
 	uint8_t *flags;

@@ -36,6 +36,8 @@ static ATTR_ALWAYS_INLINE unsigned pick_walker(const struct core_cpu *cc)
 
 /* An entry with too few rights, of whatever size, goes before the new one comes. */
 void walk_drop(struct core_cpu *cc, vaddr_t va);
+/* What the page-walk caches know of the way to va. */
+void walk_drop_upper(struct core_cpu *cc, vaddr_t va);
 /* The walker sets bits in an entry. */
 uint64_t walk_update(struct model *md, struct core_cpu *cc, paddr_t pa, uint64_t t);
 /*
