@@ -162,9 +162,9 @@ ATTR_NOINLINE int mm_fork(struct cpu *c, struct mm *parent, struct mm **ret_chil
 		machine_write_lock(c, &child->mmap_lock);
 		vmstat_inc(c, VM_quire_mmap_lock_write);
 		fork_settings(child, parent);
+		/* Then the flush; with shared tables of page-walk caches too, which know them as writable. */
 		rc = fork_areas(c, child, parent);
 		machine_path(c, PATH_FORK);
-		/* A shared table: what page-walk caches know of it gave the right to write. */
 		tlb_flush_mm_range(c, parent, 0, TASK_SIZE, PAGE_SHIFT, parent->shared_tables != 0);
 		machine_write_unlock(c, &child->mmap_lock);
 		machine_write_unlock(c, &parent->mmap_lock);
