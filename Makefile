@@ -1,6 +1,6 @@
 # What people type. Meson and ninja do the work: build/ is the command, build-test/ has assertions on and runs the tests.
 PREFIX ?= /usr/local
-.PHONY: build demo test bench soak fuzz asan tsan fmt lint install clean setup
+.PHONY: build demo test coverage bench soak fuzz asan tsan fmt lint install clean setup
 build: setup
 	@scripts/configure build --buildtype=release -Dprefix=$(PREFIX)
 	@ninja -C build
@@ -11,6 +11,10 @@ demo: build
 test: setup
 	@scripts/configure build-test -Dchecks=debug
 	@scripts/run-tests build-test
+# Counts of several threads are not lost; lines that the optimiser merged would be.
+coverage: setup
+	@scripts/configure build-cov --buildtype=debug -Dchecks=debug -Db_coverage=true -Dc_args=-fprofile-update=atomic -Dwerror=false
+	@scripts/coverage build-cov --holes=10
 bench: build
 	@build/quire bench replay
 	@build/quire bench linux
@@ -35,4 +39,4 @@ lint:
 install: build
 	@meson install -C build --no-rebuild
 clean:
-	@rm -rf build build-test build-soak build-asan build-tsan
+	@rm -rf build build-test build-soak build-asan build-tsan build-cov
