@@ -23,7 +23,7 @@ static void close_all(struct hwcount *h)
 	}
 }
 
-int hwcount_start(struct hwcount *h)
+int hwcount_start_events(struct hwcount *h, uint32_t type, const uint64_t config[NR_HW])
 {
 	int rc = 0;
 
@@ -31,7 +31,7 @@ int hwcount_start(struct hwcount *h)
 		h->fd[i] = -1;
 	for (unsigned i = 0; i < NR_HW && !rc; i++) {
 		struct perf_event_attr a = {
-			.type = PERF_TYPE_HARDWARE, .size = sizeof(a), .config = events[i], .inherit = 1, .exclude_kernel = 1, .exclude_hv = 1,
+			.type = type, .size = sizeof(a), .config = config[i], .inherit = 1, .exclude_kernel = 1, .exclude_hv = 1,
 			.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
 		};
 
@@ -42,6 +42,11 @@ int hwcount_start(struct hwcount *h)
 	if (rc)
 		close_all(h);
 	return rc;
+}
+
+int hwcount_start(struct hwcount *h)
+{
+	return hwcount_start_events(h, PERF_TYPE_HARDWARE, events);
 }
 
 bool hwcount_stop(struct hwcount *h, uint64_t ret[NR_HW])
