@@ -361,10 +361,17 @@ static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off,
 	bool major;
 	struct frame *page;
 	pfn_t p;
-	int err = get_page(c, f, index, false, fill, &page, &major);
+	int err = 0;
 
-	if (err)
-		return err;
+	if (f->shmem && !write) {
+		page = file_lookup(c, f, index);
+		if (!page)
+			return 0; /* what was never written is read as zeros, and stays away */
+	} else {
+		err = get_page(c, f, index, false, fill, &page, &major);
+		if (err)
+			return err;
+	}
 	p = frame_pfn(c->m, page);
 	outer = machine_work(c, PATH_KERNEL_COPY, 0);
 	machine_touch(c, pfn_to_paddr(p) + off, n, write ? TOUCH_WRITE : TOUCH_READ);

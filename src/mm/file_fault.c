@@ -38,7 +38,7 @@ static void map_file(struct fault *f, const struct pt_ref *r, struct frame *page
 
 /*
  * Map the cached pages in the window around the fault, under the table's lock. true: the one that was asked for is
- * among them. The window is aligned by its size and cut by the area and the table, as Linux cuts it.
+ * among them. The window begins at a multiple of its size, or where the area or the table begins, and is cut by their ends, as in Linux.
  */
 ATTR_NOINLINE static bool fault_around(struct fault *f)
 {
@@ -46,7 +46,7 @@ ATTR_NOINLINE static bool fault_around(struct fault *f)
 	uint64_t bytes = MAX(f->q->knobs.fault_around_bytes, PAGE_SIZE), at = ALIGN_DOWN(f->va, PAGE_SIZE);
 	vaddr_t table = ALIGN_DOWN(f->va, PMD_SIZE);
 	vaddr_t start = MAX(MAX(ALIGN_DOWN(at, bytes), f->v->start), table);
-	vaddr_t end = MIN(MIN(ALIGN_DOWN(at, bytes) + bytes, f->v->end), table + PMD_SIZE);
+	vaddr_t end = MIN(MIN(start + bytes, f->v->end), table + PMD_SIZE);
 	struct pt_ref r = pt_ref_at(c, f->pte.table, start, PAGE_SHIFT);
 	bool hit = false;
 
@@ -104,12 +104,17 @@ ATTR_NOINLINE int fault_file_read(struct fault *f)
 {
 	struct cpu *c = f->c;
 	enum machine_path prev = machine_work(c, PATH_FAULT_FILE, 1);
+	bool around = f->q->knobs.fault_around_bytes > PAGE_SIZE;
 	int rc = 0;
 
-	if (f->q->knobs.fault_around_bytes > PAGE_SIZE && fault_around(f))
+	if (around && fault_around(f)) {
 		f->kind = VM_quire_fault_file;
-	else
+	} else {
 		rc = file_map_one(f, false);
+		/* While a page is read Linux lets go of the lock, then begins anew: what was read beside it is mapped with it. */
+		if (!rc && f->major && around)
+			(void)fault_around(f);
+	}
 	machine_path(c, prev);
 	return rc;
 }
