@@ -21,6 +21,7 @@ bench: build
 soak: setup
 	@scripts/configure build-soak -Dchecks=expensive
 	@scripts/run-tests build-soak --repeat=$(or $(ROUNDS),10)
+	@build-soak/quire fidelity --random 10000 --seed 1
 # Ten minutes a target, under sanitizers: SECONDS_EACH=60 for a short look.
 fuzz:
 	@scripts/setup --all

@@ -62,7 +62,22 @@ static bool exec_readahead(const struct fidelity_case *a, const struct fidelity_
 	       ((d->kind == FID_PAGES && !(d->key & ~(uint32_t)SPAGE_INCORE)) || d->kind == FID_FAULTS || d->kind == FID_COUNT);
 }
 
+/* Of a page in a huge mapping, pagemap's 'exclusively mapped' is that of the huge page's first part. */
+static bool huge_exclusive(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return d->kind == FID_PAGES && d->key == SPAGE_EXCL && (a->kpage & a->epage & SPAGE_HUGE);
+}
+
+static bool locks_own(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return d->kind == FID_FAULTS && a->call->op == SOP_MLOCKALL;
+}
+
 static const struct entry table[] = {
+	{ { "mlockall-own-memory", "locking all memory brings in what the process has beside the script's (its code, its stack): faults of that are no difference", false },
+	  0, 0, locks_own },
+	{ { "pagemap-huge-exclusive", "pagemap's bit 56 of every page of a huge mapping is that of its first page, whatever has become of the others", false },
+	  0, 0, huge_exclusive },
 	{ { "failed-faults-in-calls", "a fault that fails inside a call (behind the end of a file) counts in pgfault, but not in the process's own count, which is what can be read alone", false },
 	  0, 0, failed_in_call },
 	{ { "exec-readahead", "since 6.16 a fault on an executable mapping of a file reads forwards within the mapping, not around the page", true },

@@ -186,7 +186,7 @@ int64_t engine_incore(struct cpu *c, struct mm *mm, uint64_t addr, uint64_t len,
 	int64_t rc = vec ? 0 : -EAGAIN; /* as Linux says it */
 
 	/* Everything that is wrong with the range itself is found before the first page. */
-	if (!rc && (len > TASK_SIZE || addr > TASK_SIZE - len))
+	if (!rc && (!len || len > TASK_SIZE || addr > TASK_SIZE - len))
 		rc = mm_mincore(c, mm, addr, len, vec);
 	for (*ret_count = 0; !rc && pages; pages -= n, addr += n << PAGE_SHIFT) {
 		n = MIN(pages, INCORE_PAGES);

@@ -25,6 +25,7 @@
 #define TMPFS_MAGIC_ 0x01021994
 #define FILE_MAX_BYTES (64ULL << 20)
 #define SLEEP_MAX_MS 10000
+#define USER_END 0x7ffffffff000ULL
 #define MOVE_MAX_PAGES (KAGENT_BUF / 16)
 
 static struct kernel_exec *kernel(struct script_exec *x)
@@ -333,7 +334,7 @@ static int mincore_step(struct kernel_exec *x, const struct script_call *c, stru
 	int rc;
 
 	/* Longer ones than user space are refused before anything is written. */
-	if (pages > KAGENT_BUF && c->len < 1ULL << 47)
+	if (pages > KAGENT_BUF && c->len < USER_END && c->addr < USER_END - c->len)
 		return unsupported(err, errlen, "mincore of more than %u pages", KAGENT_BUF);
 	rc = kagent_syscall(x->k, slot, SYS_mincore, args, &ret->ret);
 	for (uint64_t i = 0; !rc && !ret->ret && i < pages; i++)
@@ -632,6 +633,10 @@ static int begin(struct script_exec *sx, const struct script *s, const struct sc
 
 	x->memlock = lock_all ? UINT64_MAX : memlock_limit(x->o.memlock_bytes);
 	limits.memlock_bytes = x->memlock;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	if (lock_all)
+		return unsupported(err, errlen, "a program under a sanitizer cannot lock all of its memory");
+#endif
 	if (lock_all && prctl(PR_CAPBSET_READ, CAP_IPC_LOCK) != 1)
 		return unsupported(err, errlen, "locking all memory needs CAP_IPC_LOCK here");
 	memset(x->proc, 0, sizeof(x->proc));

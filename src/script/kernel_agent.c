@@ -26,6 +26,12 @@
 #define TOP_ALIGN (1ULL << 30)
 #define GUARD_MAX 512
 #define CPU_SECONDS 60
+#define LARGE (8ULL << 20)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
 
 enum order { ORDER_SYSCALL, ORDER_ACCESS, ORDER_FORK, ORDER_EXIT, ORDER_REAP };
 
@@ -276,6 +282,26 @@ static int agent_guard(uint64_t top, uint64_t *ret_top)
 	return 0;
 }
 
+/*
+ * What the caller has mapped and the agent does not need: a script that locks all memory would bring it all in. (Sanitizers have memory of their own
+ * that must stay.)
+ */
+static int agent_slim(void)
+{
+	struct kproc_areas a = { 0 };
+	int err = kproc_read_areas(getpid(), &a);
+
+	for (size_t i = 0; !err && i < a.nr; i++) {
+		const struct kproc_area *v = &a.v[i];
+		uint64_t s = (uintptr_t)shared;
+
+		if (v->end - v->start >= LARGE && !*v->name && (v->end <= s || v->start >= s + sizeof(*shared)))
+			munmap((void *)(uintptr_t)v->start, v->end - v->start);
+	}
+	kproc_areas_done(&a);
+	return err;
+}
+
 /* A fresh break at `heap`. Kernels without checkpoint/restore keep the one there is. */
 static uint64_t agent_heap(uint64_t heap)
 {
@@ -321,6 +347,8 @@ __attribute__((noreturn)) static void agent_start(const struct kagent_limits *l,
 	agent_offer_oom();
 	agent_signals();
 	shared->setup_error = agent_limits(l);
+	if (!shared->setup_error && !SANITIZED)
+		shared->setup_error = agent_slim();
 	if (!shared->setup_error)
 		shared->setup_error = agent_guard(top, &shared->top);
 	shared->heap = heap ? agent_heap(heap) : 0;

@@ -1,0 +1,97 @@
+# Mappings of files: in memory, and ordinary ones.
+#--- in memory
+file create F 8p shmem
+A = mmap 8p at=ARENA flags=shared,fixed file=F
+B = mmap 8p at=ARENA+16p flags=private,fixed file=F
+read A
+write A+1p 5
+read B+1p
+write B+1p 6
+read A+1p
+touch A..A+8p write
+mprotect A 8p r
+write A 1
+#--- ordinary
+file create G 8p plain
+A = mmap 8p at=ARENA flags=shared,fixed file=G
+read A
+read A+3p
+write A+4p 5
+read A+4p
+B = mmap 4p at=ARENA+16p flags=private,fixed file=G off=2p
+read B
+write B+1p 6
+read A+3p
+#--- errors
+file create F 4p shmem
+mmap 1p flags=private file=F off=1
+mmap 1p flags=none file=F
+mmap 1p flags=shared,growsdown file=F
+mmap 1p flags=private,growsdown file=F
+mmap 1p flags=shared_validate,sync file=F
+mmap 1p flags=shared_validate,fixed at=ARENA file=F
+mmap 1p flags=private file=F off=0x7ffffffffffff000
+mmap 0 flags=private file=F
+file close F
+mmap 1p flags=private file=F
+file close F
+#--- behind the end
+file create F 2p shmem
+A = mmap 4p at=ARENA flags=shared,fixed file=F
+read A+1p
+read A+2p
+write A+3p 1
+mincore A 4p
+madvise A 4p populate_read
+madvise A 4p populate_write
+B = mmap 4p at=ARENA+8p flags=private,fixed file=F
+read B+2p
+write B+2p 1
+#--- merging by offset
+file create F 16p shmem
+A = mmap 4p at=ARENA flags=shared,fixed file=F
+B = mmap 4p at=ARENA+4p flags=shared,fixed file=F off=4p
+C = mmap 4p at=ARENA+8p flags=shared,fixed file=F off=4p
+D = mmap 4p at=ARENA+12p flags=private,fixed file=F off=8p
+E = mmap 4p at=ARENA+16p flags=private,fixed file=F off=12p
+munmap B 1p
+mremap C 4p 2p
+mremap D 4p 4p flags=maymove,fixed to=ARENA+64p
+#--- advice
+file create F 8p shmem
+A = mmap 8p at=ARENA flags=shared,fixed file=F
+fill A..A+8p 1
+madvise A 8p dontneed
+read A
+madvise A 8p free
+madvise A 8p wipeonfork
+madvise A 8p willneed
+madvise A 4p random
+B = mmap 8p at=ARENA+16p flags=private,fixed file=F
+write B 5
+madvise B 8p free
+madvise B 8p dontneed
+read B
+madvise B 4p populate_write
+#--- read and written beside the mapping
+file create F 8p shmem
+A = mmap 8p at=ARENA flags=shared,fixed file=F
+file write F 0 4p 77
+read A
+write A+1p 5
+file read F 0 8p
+file write F 1p 1p 78
+read A+1p
+B = mmap 4p at=ARENA+16p flags=private,anon,fixed
+pread F B 0 4p
+read B+1p
+write B 9
+pwrite F B 2p 1p
+read A+2p
+#--- populate
+file create F 8p shmem
+A = mmap 8p at=ARENA flags=shared,fixed,populate file=F
+file create G 8p shmem
+B = mmap 8p at=ARENA+16p flags=private,fixed,populate file=G
+C = mmap 8p at=ARENA+32p flags=private,fixed,populate prot=r file=G
+write B 1
