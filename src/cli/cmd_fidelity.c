@@ -31,6 +31,8 @@ struct fid_machine {
 	char name[64];
 	struct machine *m;
 	void (*destroy)(struct machine *m);
+	bool modelled;
+	struct machine_desc desc; /* modelled */
 };
 
 struct fid {
@@ -58,7 +60,6 @@ static const struct opt_help help = {
 static int open_machine(struct fid_machine *fm, const char *name)
 {
 	char err[600] = "";
-	struct machine_desc d;
 	int rc, code;
 
 	snprintf(fm->name, sizeof(fm->name), "%s", name);
@@ -69,14 +70,28 @@ static int open_machine(struct fid_machine *fm, const char *name)
 		rc = null_create(&(struct null_options){ .node_bytes = 2 * HOST_BYTES }, &fm->m, err, sizeof(err));
 		fm->destroy = null_destroy;
 	} else {
-		code = machine_get(strcmp(name, "model") ? name : NULL, &d);
+		code = machine_get(strcmp(name, "model") ? name : NULL, &fm->desc);
 		if (code >= 0)
 			return code;
-		snprintf(fm->name, sizeof(fm->name), "%s", d.name);
-		rc = model_create(&d, &(struct model_options){ .seed = 1 }, &fm->m, err, sizeof(err));
+		snprintf(fm->name, sizeof(fm->name), "%s", fm->desc.name);
+		fm->modelled = true;
+		rc = model_create(&fm->desc, &(struct model_options){ .seed = 1 }, &fm->m, err, sizeof(err));
 		fm->destroy = model_destroy;
 	}
 	return rc ? failure("%s: %s", name, *err ? err : strerror(-rc)) : -1;
+}
+
+/* A model's TLBs would remember the run before, whose address spaces had the same numbers: each run has a new one. */
+static int renew(struct fid_machine *fm)
+{
+	char err[300] = "";
+
+	if (!fm->modelled)
+		return -1;
+	if (fm->m)
+		fm->destroy(fm->m);
+	fm->m = NULL;
+	return model_create(&fm->desc, &(struct model_options){ .seed = 1 }, &fm->m, err, sizeof(err)) ? failure("%s: %s", fm->name, err) : -1;
 }
 
 /* ---- running ---- */
@@ -127,12 +142,16 @@ static void keep_step(void *arg, const struct fidelity_seen *seen)
 }
 
 /* One script on one machine, or on the kernel alone. An exit code, or -1 to go on. */
-static int run_one(struct fid *x, const struct script *s, const char *name, struct fid_group *g, const struct fid_machine *m,
+static int run_one(struct fid *x, const struct script *s, const char *name, struct fid_group *g, struct fid_machine *m,
 		   struct fidelity_result *ret)
 {
-	struct fidelity_options o = options(x, m);
+	struct fidelity_options o;
 	char err[500] = "";
-	int rc;
+	int rc = renew(m);
+
+	if (rc >= 0)
+		return rc;
+	o = options(x, m);
 
 	if (x->a->trace)
 		fprintf(x->f, "%s on %s\n", name, x->a->kernel_only ? "the kernel" : m->name);
@@ -249,7 +268,7 @@ static int run_shipped(struct fid *x)
 
 struct again {
 	struct fid *x;
-	const struct fid_machine *m;
+	struct fid_machine *m;
 	enum fidelity_kind kind;
 	uint32_t key;
 };
@@ -258,17 +277,20 @@ struct again {
 static bool still_differs(void *arg, const struct script *s)
 {
 	const struct again *a = arg;
-	struct fidelity_options o = options(a->x, a->m);
+	struct fidelity_options o;
 	struct fidelity_result r;
 	char err[300];
 
+	if (renew(a->m) >= 0)
+		return false;
+	o = options(a->x, a->m);
 	return !interrupted && !fidelity_run(s, &o, NULL, NULL, &r, err, sizeof(err)) && r.undeclared && r.diff.kind == a->kind && r.diff.key == a->key;
 }
 
-static int report_random(struct fid *x, const struct script *s, uint64_t seed, const struct fid_machine *m, const struct fidelity_result *r)
+static int report_random(struct fid *x, const struct script *s, uint64_t seed, struct fid_machine *m, const struct fidelity_result *r)
 {
 	struct again a = { .x = x, .m = m, .kind = r->diff.kind, .key = r->diff.key };
-	struct fidelity_options o = options(x, m);
+	struct fidelity_options o;
 	struct fidelity_result again;
 	struct script *small;
 	char err[500];
@@ -278,6 +300,11 @@ static int report_random(struct fid *x, const struct script *s, uint64_t seed, c
 		return failure("out of memory");
 	fprintf(x->f, "shortest script of seed %" PRIu64 " that still differs:\n", seed);
 	script_print(small, x->f);
+	if (renew(m) >= 0) {
+		script_free(small);
+		return EXIT_FAILED;
+	}
+	o = options(x, m);
 	if (!fidelity_run(small, &o, NULL, NULL, &again, err, sizeof(err)) && again.undeclared)
 		fid_print_first(x->f, "it", m->name, &again);
 	if (x->a->save) {
@@ -296,7 +323,7 @@ static int report_random(struct fid *x, const struct script *s, uint64_t seed, c
 	return -1;
 }
 
-static int random_one(struct fid *x, uint64_t seed, const struct fid_machine *m, struct fid_group *g)
+static int random_one(struct fid *x, uint64_t seed, struct fid_machine *m, struct fid_group *g)
 {
 	char *text = NULL, name[64], err[500];
 	struct fidelity_result r;
@@ -422,7 +449,8 @@ static int fidelity(const struct fid_args *a)
 		code = run_all(x);
 	code = finish(x, &out, code);
 	for (size_t i = 0; i < x->nr_machines; i++)
-		x->machine[i].destroy(x->machine[i].m);
+		if (x->machine[i].m)
+			x->machine[i].destroy(x->machine[i].m);
 	json_decref(x->results);
 	json_decref(x->steps);
 	free(x);

@@ -38,6 +38,13 @@ static bool page_flag(const struct fidelity_case *a, const struct fidelity_diff 
 	return (a->ops_seen & (FIDELITY_SEEN_POPULATE | FIDELITY_SEEN_FILE)) && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED;
 }
 
+/* Seen now and then on a busy computer after a huge mapping was split; which path sets the mark is not established. */
+static bool huge_flag(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return (a->ops_seen & FIDELITY_SEEN_HUGE) && (a->ops_seen & FIDELITY_SEEN_FORK) && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED &&
+	       d->kernel > d->engine;
+}
+
 static bool moves_several(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
 	return a->call->op == SOP_MREMAP && d->kind == FID_RESULT && d->engine == -EFAULT && d->kernel >= 0 && a->call->len == a->call->len2;
@@ -58,8 +65,10 @@ static bool failed_in_call(const struct fidelity_case *a, const struct fidelity_
 /* What is cached decides about all later faults. */
 static bool exec_readahead(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
+	const uint32_t mapped = SPAGE_PRESENT | SPAGE_FILE | SPAGE_EXCL | SPAGE_INCORE;
+
 	return (a->ops_seen & FIDELITY_SEEN_EXEC_FILE) &&
-	       ((d->kind == FID_PAGES && !(d->key & ~(uint32_t)SPAGE_INCORE)) || d->kind == FID_FAULTS || d->kind == FID_COUNT);
+	       ((d->kind == FID_PAGES && !(d->key & ~mapped)) || d->kind == FID_FAULTS || d->kind == FID_COUNT);
 }
 
 /* Of a page in a huge mapping, pagemap's 'exclusively mapped' is that of the huge page's first part. */
@@ -84,6 +93,8 @@ static const struct entry table[] = {
 	  6016, 0, exec_readahead },
 	{ { "page-referenced", "Linux marks pages that it brought in for a call, or whose mapping of a file went, as referenced; the engine has no such mark before it has reclaim", false },
 	  0, 0, page_flag },
+	{ { "huge-referenced", "at times Linux has a huge page that a fork shares marked as referenced as a whole (cause not established); the engine has no such mark before it has reclaim", false },
+	  0, 0, huge_flag },
 	{ { "mremap-several-areas", "since 6.17 mremap moves several areas at once when nothing is resized; the engine refuses", true },
 	  6017, 0, moves_several },
 	{ { "major-faults-in-calls", "a call's major fault for which the address space's lock was dropped is not in the process's own count of them", false },

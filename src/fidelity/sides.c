@@ -15,6 +15,9 @@
 #include "script/kernel_proc.h"
 
 #define DEFAULT_TOP 0x7ffff7fff000ULL
+/* The kernel's side begins as a copy of this process, whose own heap is where the engine's would be: it gets one elsewhere. */
+#define KERNEL_HEAP 0x380000000000ULL
+#define HEAP_ALIGN (1ULL << 30)
 
 /* Settings that decide what memory calls do, as far as a program can see it. */
 static const char *const shared_settings[] = {
@@ -195,7 +198,7 @@ int fidelity_sides_begin(struct fidelity_sides *both, const struct script *s, co
 	} else {
 		both->engine.places = (struct fidelity_places){ .top = DEFAULT_TOP, .heap = 0x555555800000ULL };
 	}
-	script_kernel_place(both->kernel.inner, both->engine.places.top, both->engine.places.heap);
+	script_kernel_place(both->kernel.inner, both->engine.places.top, KERNEL_HEAP + (both->engine.places.heap & (HEAP_ALIGN - 1)));
 	rc = begin_side(&both->kernel, s, o, err, errlen);
 	if (rc)
 		return rc;
