@@ -3,7 +3,7 @@
  * checked that can be said about the engine while they run and afterwards. docs/checking.md is the user's side.
  *
  *   schedules_script.c   the programs: a small language, and the ones that are built in
- *   schedules_run.c      one run of one program under one schedule
+ *   schedules_run.c      one run of one program under one schedule; schedules_ops.c what its tasks do
  *   schedules_oracle.c   which contents and rights a page may show
  *   schedules.c          many runs, in child processes, so that a failed assertion is a finding and not the end; minimal schedules
  */
