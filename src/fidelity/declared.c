@@ -45,6 +45,11 @@ static bool huge_flag(const struct fidelity_case *a, const struct fidelity_diff 
 	       d->kernel > d->engine;
 }
 
+static bool willneed_around(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return a->call->op == SOP_MADVISE && a->call->advice == 3 && d->kind == FID_PAGES && d->key == SPAGE_INCORE;
+}
+
 static bool moves_several(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
 	return a->call->op == SOP_MREMAP && d->kind == FID_RESULT && d->engine == -EFAULT && d->kernel >= 0 && a->call->len == a->call->len2;
@@ -95,6 +100,8 @@ static const struct entry table[] = {
 	  0, 0, page_flag },
 	{ { "huge-referenced", "at times Linux has a huge page that a fork shares marked as referenced as a whole (cause not established); the engine has no such mark before it has reclaim", false },
 	  0, 0, huge_flag },
+	{ { "willneed-around", "MADV_WILLNEED reads exactly the range of a file in Linux; the engine reads around its pages as a fault does", true },
+	  0, 0, willneed_around },
 	{ { "mremap-several-areas", "since 6.17 mremap moves several areas at once when nothing is resized; the engine refuses", true },
 	  6017, 0, moves_several },
 	{ { "major-faults-in-calls", "a call's major fault for which the address space's lock was dropped is not in the process's own count of them", false },
