@@ -51,6 +51,7 @@ struct inject_script {
 	const char *name, *help;
 	const struct inject_step *steps; /* up to OP_END */
 	bool huge, huge_cow_copy;        /* transparent_hugepage.enabled=always; quire.huge_cow=copy */
+	bool shared_tables;              /* quire.fork_tables=shared */
 };
 
 extern const struct inject_script inject_scripts[];

@@ -61,6 +61,35 @@ static const struct inject_step fork_steps[] = {
 	{ .op = OP_END },
 };
 
+static const struct inject_step shared_tables_steps[] = {
+	{ .op = OP_MMAP, .a = A, .n = P(16), .b = RW },
+	{ .op = OP_MMAP, .a = B, .n = M2 + P(8), .b = RW },
+	{ .op = OP_MMAP_FILE, .a = C, .n = P(8), .b = RW },
+	{ .op = OP_STORE, .a = A, .n = P(16) },
+	{ .op = OP_STORE, .a = B, .n = P(8) },
+	{ .op = OP_STORE, .a = B + M2, .n = P(8) },
+	{ .op = OP_STORE, .a = C, .n = P(4) },
+	{ .op = OP_FORK },
+	{ .op = OP_STORE, .a = A, .n = P(2) },
+	{ .op = OP_SWITCH, .a = 1 },
+	{ .op = OP_FORK },
+	{ .op = OP_LOAD, .a = A, .n = P(16) },
+	{ .op = OP_STORE, .a = C + P(2), .n = P(4) },
+	{ .op = OP_MPROTECT, .a = B + P(2), .n = P(2), .b = RO },
+	{ .op = OP_SWITCH, .a = 2 },
+	{ .op = OP_MUNMAP, .a = A + P(4), .n = P(4) },
+	{ .op = OP_MADVISE, .a = B, .n = P(4), .b = UAPI_MADV_DONTNEED },
+	{ .op = OP_MREMAP, .a = B + M2, .n = P(8), .b = P(8), .flags = FIXED, .to = C + M2 },
+	{ .op = OP_MLOCK, .a = C, .n = P(4) },
+	{ .op = OP_PIN, .a = A, .n = P(2), .b = 1 },
+	{ .op = OP_SWITCH, .a = 0 },
+	{ .op = OP_EXIT, .a = 1 },
+	{ .op = OP_STORE, .a = B, .n = P(8) },
+	{ .op = OP_STORE, .a = B + M2, .n = P(8) },
+	{ .op = OP_UNPIN },
+	{ .op = OP_END },
+};
+
 static const struct inject_step huge_steps[] = {
 	{ .op = OP_MMAP, .a = A, .n = 3 * M2 + P(4), .b = RW },
 	{ .op = OP_STORE, .a = A, .n = P(1) },
@@ -211,6 +240,8 @@ static const struct inject_step exec_steps[] = {
 const struct inject_script inject_scripts[] = {
 	{ .name = "anon", .help = "anonymous pages, unmapping parts, MADV_DONTNEED and MADV_FREE", .steps = anon_steps },
 	{ .name = "fork", .help = "fork of anonymous, file and shared memory, copies on write on either side", .steps = fork_steps },
+	{ .name = "fork-tables", .help = "fork that shares page tables, and all that has to make them its own again",
+	  .steps = shared_tables_steps, .shared_tables = true },
 	{ .name = "huge", .help = "huge pages: first touch, zero page, copies of 2 MiB, splits", .steps = huge_steps, .huge = true,
 	  .huge_cow_copy = true },
 	{ .name = "huge-split", .help = "the same, where writes to shared huge pages split them", .steps = huge_steps, .huge = true },

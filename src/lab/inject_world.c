@@ -435,6 +435,7 @@ static int set_up(struct iworld *w)
 	w->c = w->m->cpus[0];
 	w->q->knobs.thp_enabled = w->script->huge ? THP_ALWAYS : THP_NEVER;
 	w->q->knobs.huge_cow = w->script->huge_cow_copy ? HUGE_COW_COPY : HUGE_COW_SPLIT;
+	w->q->knobs.fork_tables = w->script->shared_tables ? FORK_TABLES_SHARED : FORK_TABLES_COPIED;
 	w->free_at_boot = drained_free(w);
 	w->stored = calloc(MAX_STORED, sizeof(*w->stored));
 	if (!w->stored)
