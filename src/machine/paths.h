@@ -29,6 +29,8 @@
 	PATH(FAULT_AROUND, "fault: map a cached neighbour", "fault_around")                         \
 	PATH(FAULT_HUGE, "fault: anonymous 2M", "thp_fault_anon,thp_fault_zero,thp_zero_folio")     \
 	PATH(FAULT_HUGE_WP, "fault: write-protected 2M", "thp_fault_wp,thp_cow_copy,thp_cow_install,thp_cow_split") \
+	PATH(HUGETLB_FAULT, "fault: page of a pool", "hugetlb_fault,no_page,map_page,fault_lock") \
+	PATH(HUGETLB_WP, "fault: write-protected page of a pool", "wp,reuse,copy_page,take_back,take_entry") \
 	PATH(CLEAR_PAGE, "clearing pages", "")                                                      \
 	PATH(COPY_PAGE, "copying pages", "")                                                        \
 	PATH(HUGECOPY, "huge page: a sub-page's turn", "hugecopy_process,hugecopy_clear,hugecopy_copy,ascend,converge,neighbourhood,step,clear_one,copy_one,turn") \
@@ -42,6 +44,8 @@
 	PATH(BUDDY_FREE, "page free: buddy", "buddy_free")                                          \
 	PATH(PREP_COMPOUND, "page alloc: compound tails", "frame_prep_compound")                    \
 	PATH(CLEAR_COMPOUND, "page free: compound tails", "frame_clear_compound")                   \
+	PATH(CONTIG, "page alloc: run of largest blocks, a candidate", "contig_alloc,contig_free,zone_take,range_is_free") \
+	PATH(HUGETLB_POOL, "pools of huge pages", "hugetlb_alloc,hugetlb_free,hugetlb_reserve,hugetlb_unreserve,dequeue,enqueue") \
 	PATH(SLAB_ALLOC, "slab alloc", "slab_alloc")                                                \
 	PATH(SLAB_FREE, "slab free", "slab_free")                                                   \
 	PATH(SLAB_REFILL, "slab: refill and flush of a magazine", "magazine_refill,magazine_fill,magazine_flush,slab_give,slab_new") \
@@ -72,6 +76,7 @@
 	PATH(MLOCK_PAGE, "page tables: lock or unlock a page", "mlock_pte,mlock_huge_pmd")          \
 	PATH(MOVE_TABLES, "page tables: move a page", "move_pte")                                   \
 	PATH(SPLIT_PMD, "huge page: split of the mapping", "thp_split_pmd,split_fill,split_counts") \
+	PATH(HUGETLB_MAP, "page tables: a page of a pool", "hugetlb_zap,zap_one,hugetlb_protect,hugetlb_fork,fork_one,share,hugetlb_move,move_one,hugetlb_rmap_add,hugetlb_rmap_del,find_record,hugetlb_entry") \
 	PATH(FORK, "fork", "mm_fork,fork_areas")                                                    \
 	PATH(FORK_PTE, "fork: copy an entry", "fork_copy_pte,fork_copy_table")                      \
 	PATH(FORK_SHARE, "fork: share a table, or make it one's own", "fork_share_table,areas_allow,count_entries,has_pinned,pt_unshare,pt_unshare_part") \

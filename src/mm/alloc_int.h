@@ -76,6 +76,8 @@ void frame_unprep(struct cpu *c, struct frame *f, unsigned order);
 /* ---- buddy.c: z->lock held ---- */
 struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt);
 void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
+/* Take this very block, which is free and of this order. */
+void buddy_take_block(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
 /* Put a block on a free list, uncharged (boot). */
 void buddy_seed(struct quire *q, struct zone *z, uint64_t pfn_v, unsigned order, enum migrate_type mt);
 

@@ -214,6 +214,13 @@ struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum mi
 	return f;
 }
 
+void buddy_take_block(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
+{
+	ASSERT((frame_flags(f) & FRAME_BUDDY) && frame_order(f) == order);
+	area_del(c, z, f, order);
+	__atomic_store_n(&z->free_pages, z->free_pages - (1ULL << order), __ATOMIC_RELAXED);
+}
+
 void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 {
 	enum machine_path outer = machine_work(c, PATH_BUDDY_FREE, 1);

@@ -49,10 +49,12 @@ ATTR_NOINLINE static int fault_pte(struct fault *f)
 
 static int fault_run(struct fault *f)
 {
-	int rc = pt_pmd(f->c, f->mm, f->va, true, &f->pmd);
+	int rc = f->v->flags & VM_HUGETLB ? 0 : pt_pmd(f->c, f->mm, f->va, true, &f->pmd);
 
 	/* What vma_find didn't look at: file, offset, anon_id. */
 	machine_touch(f->c, machine_pa(f->c->m, &f->v->pgoff), CACHE_LINE, TOUCH_READ);
+	if (unlikely(f->v->flags & VM_HUGETLB))
+		return hugetlb_fault(f);
 	if (rc)
 		return rc;
 	f->orig = pte_read(f->c, &f->pmd);
@@ -70,6 +72,7 @@ static enum fault_kind fault_latency_kind(enum vm_counter kind)
 	case VM_quire_fault_anon_4k:
 		return FK_ANON_4K;
 	case VM_quire_fault_anon_2m:
+	case VM_quire_fault_hugetlb_2m:
 		return FK_ANON_2M;
 	case VM_quire_fault_zero_4k:
 	case VM_quire_fault_zero_2m:
@@ -77,6 +80,7 @@ static enum fault_kind fault_latency_kind(enum vm_counter kind)
 	case VM_quire_fault_cow_4k:
 		return FK_COW_4K;
 	case VM_quire_fault_cow_2m:
+	case VM_quire_fault_hugetlb_cow_2m:
 		return FK_COW_2M;
 	case VM_quire_fault_file:
 		return FK_FILE;

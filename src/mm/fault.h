@@ -19,7 +19,7 @@ int fault_handle(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, unsign
 /* Kernel copies to (write) or from user memory through c's current address space, with faults. 0 or -EFAULT/-ENOMEM. */
 int mm_copy_user(struct cpu *c, vaddr_t va, uint64_t len, bool write);
 
-/* Remove all mappings in [start, end) of an area. mmap_lock held. Frames go to the gather. */
+/* Remove all mappings in [start, end) of an area, and what it was promised of a pool. mmap_lock held. Frames go to the gather. */
 void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end);
 /* MADV_FREE on a range: clear young and dirty, mark lazyfree; splits huge mappings partly covered. */
 void zap_lazyfree_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end);

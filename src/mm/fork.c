@@ -219,6 +219,8 @@ int fork_copy_range(struct cpu *c, struct mm *child, struct mm *parent, struct v
 	struct fork_copy k = { .c = c, .child = child, .parent = parent, .v = child_vma, .parent_vma = parent_vma };
 	int rc = 0;
 
+	if (parent_vma->flags & VM_HUGETLB)
+		return hugetlb_fork(c, child_vma, parent_vma);
 	if (!parent_vma->anon_touched || (parent_vma->flags & (VM_WIPEONFORK | VM_SHARED)))
 		return 0;
 	for (vaddr_t va = child_vma->start, next; va < child_vma->end && !rc; va = next) {

@@ -42,8 +42,12 @@ void frame_put(struct cpu *c, struct frame *head)
 	now = __atomic_sub_fetch(&head->refcount, 1, __ATOMIC_ACQ_REL);
 	ASSERT(now >= 0);
 	frame_touch(c, head, TOUCH_ATOMIC);
-	if (!now)
-		page_free(c, head, frame_order(head));
+	if (!now) {
+		if (unlikely(frame_flags(head) & FRAME_HUGETLB))
+			hugetlb_free(c, head);
+		else
+			page_free(c, head, frame_order(head));
+	}
 }
 
 /* A frame that has just been taken from the allocator, refcount 0. Its refcount is not written: a lookup may be looking at it. */

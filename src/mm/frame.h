@@ -3,7 +3,7 @@
  *
  * Invariants
  *  F1 A frame is in exactly one place: a buddy free list (FRAME_BUDDY on the block's first frame), a per-CPU list
- *     (FRAME_PCP), or owned (refcount > 0, or FRAME_RESERVED).
+ *     (FRAME_PCP), a pool of huge pages (FRAME_HUGETLB_FREE), or owned (refcount > 0, or FRAME_RESERVED).
  *  F2 mapcount is kept biased by -1 as in Linux: -1 means no page table maps it. For a compound folio, `entire_mapcount` of the
  *     head counts PMD mappings (biased by -1) and each frame's own mapcount counts the PTE mappings of that frame.
  *  F3 Tails of a compound folio have FRAME_TAIL and `head_pfn`; all state but mapcount lives in the head.
@@ -45,6 +45,8 @@
 #define FRAME_FILE (1ULL << 20) /* page cache */
 #define FRAME_TABLE_MIXED (1ULL << 21)  /* table: may have entries that map no anonymous page (fork_shared.c, H4) */
 #define FRAME_TABLE_PINNED (1ULL << 22) /* table: may map pinned pages */
+#define FRAME_HUGETLB (1ULL << 23) /* head of a page of a huge-page pool (hugetlb.h) */
+#define FRAME_HUGETLB_FREE (1ULL << 24) /* ... that is on its node's list */
 
 #define FOLIO_ENTIRELY_MAPPED (1 << 23) /* in nr_pages_mapped, so that one atomic tells both */
 
@@ -58,7 +60,7 @@ struct mfile;
 struct frame {
 	uint64_t flags;
 	union {
-		struct list_head lru; /* buddy, pcp and LRU lists */
+		struct list_head lru; /* buddy, pcp and LRU lists; hugetlb: free list, or records of who maps it */
 		struct {
 			uint64_t head_pfn;       /* tails */
 			uint64_t pad;

@@ -32,38 +32,43 @@ static void pin_take(struct cpu *c, struct frame *head)
 	__atomic_add_fetch(&head->nr_pins, 1, __ATOMIC_RELAXED);
 }
 
-/* An entry of either size: pin the frame for va, if it is there and may be. */
-static bool pin_entry(struct cpu *c, const struct vma *v, const struct pt_ref *r, vaddr_t va, bool huge, bool write, pfn_t *ret)
+/* An entry of any size: pin the frame for va, if it is there and may be. */
+static bool pin_entry(struct cpu *c, const struct vma *v, const struct pt_ref *r, vaddr_t va, unsigned shift, bool write, pfn_t *ret)
 {
+	struct mlock *ptl = shift == PUD_SHIFT ? &v->mm->ptl : &r->table->ptl;
 	bool done;
 
-	pt_lock(c, r->table);
+	machine_lock(c, ptl);
 	pte_t e = pte_read(c, r);
 
-	done = (huge ? pmd_huge(e) : true) && pin_allowed(v, e, write);
+	done = (shift == PAGE_SHIFT || pmd_huge(e)) && pin_allowed(v, e, write);
 	if (done) {
-		*ret = pfn_add(pte_pfn(e), huge ? pt_index(va, PAGE_SHIFT) : 0);
+		*ret = pfn_add(pte_pfn(e), (va & ((1ULL << shift) - 1)) >> PAGE_SHIFT);
 		pin_take(c, frame_head(c->m, frame_of(c->m, *ret)));
-		if (!huge)
+		if (shift == PAGE_SHIFT)
 			pt_mark(r->table, FRAME_TABLE_PINNED);
 	}
-	pt_unlock(c, r->table);
+	machine_unlock(c, ptl);
 	return done;
 }
 
 static bool pin_try(struct cpu *c, const struct vma *v, vaddr_t va, bool write, pfn_t *ret)
 {
 	struct pt_ref pmd, pte;
+	vaddr_t next;
 
+	if (v->flags & VM_HUGETLB)
+		return !hugetlb_entry(c, v, va, false, &pmd, &next) &&
+		       pin_entry(c, v, &pmd, va, vm_page_shift(v->flags), write, ret);
 	if (pt_pmd(c, v->mm, va, false, &pmd))
 		return false;
 	pte_t e = pte_read(c, &pmd);
 
 	if (pmd_huge(e))
-		return pin_entry(c, v, &pmd, va, true, write, ret);
+		return pin_entry(c, v, &pmd, va, PMD_SHIFT, write, ret);
 	if (pt_entry_shared(e))
 		return false; /* what is exclusive in a shared table is not ours alone: a fault makes it ours */
-	return !pt_pte(c, v->mm, &pmd, va, false, &pte) && pin_entry(c, v, &pte, va, false, write, ret);
+	return !pt_pte(c, v->mm, &pmd, va, false, &pte) && pin_entry(c, v, &pte, va, PAGE_SHIFT, write, ret);
 }
 
 /* One page, faulted in as often as it takes. mmap_lock held. */

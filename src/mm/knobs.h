@@ -26,6 +26,9 @@ struct knobs {
 	uint32_t huge_copy_order;   /* quire.huge_copy_order */
 	uint32_t huge_cow;          /* quire.huge_cow: copy (before 5.8) or split (since) */
 	uint32_t fork_tables;       /* quire.fork_tables: page tables at fork: copied, or shared copy-on-write */
+	uint64_t hugetlb_2m_nr;         /* hugepages-2048kB.nr_hugepages */
+	uint64_t hugetlb_2m_overcommit; /* hugepages-2048kB.nr_overcommit_hugepages */
+	uint64_t hugetlb_1g_nr;         /* hugepages-1048576kB.nr_hugepages */
 	bool thp_align_mmap;        /* quire.thp_align_mmap: large anonymous maps 2 MiB aligned, since 6.7 */
 	uint64_t min_free_kbytes;   /* vm.min_free_kbytes, 0: computed */
 	uint32_t overcommit_memory; /* vm.overcommit_memory */

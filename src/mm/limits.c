@@ -31,7 +31,7 @@ bool vm_lock_ok(const struct mm *mm, uint64_t flags, uint64_t bytes)
 
 bool vm_accountable(uint64_t flags)
 {
-	return (flags & (VM_NORESERVE | VM_SHARED | VM_WRITE)) == VM_WRITE;
+	return (flags & (VM_NORESERVE | VM_SHARED | VM_WRITE | VM_HUGETLB)) == VM_WRITE;
 }
 
 void vm_account(struct mm *mm, uint64_t flags, int64_t pages)

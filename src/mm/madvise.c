@@ -124,6 +124,26 @@ static void will_need(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end)
 	}
 }
 
+/*
+ * MADV_DONTNEED on pages of a pool. The start has to be a huge page's; the end, which the caller may have rounded up to base
+ * pages only, is rounded down, so that nothing goes that was not named whole.
+ */
+static int drop_huge(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, int advice)
+{
+	uint64_t size = vm_page_size(v->flags);
+	struct mmu_gather *g = c->pc->gather;
+
+	if (advice == UAPI_MADV_FREE || !IS_ALIGNED(start, size))
+		return -EINVAL;
+	end = ALIGN_DOWN(end, size);
+	if (start >= end)
+		return 0;
+	tlb_gather_begin(c, g, v->mm, false);
+	hugetlb_zap(c, g, v, start, end, false);
+	tlb_gather_end(c, g);
+	return 0;
+}
+
 /* Advice about pages: [start, end) of v. Lock held for reading. */
 static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, int advice)
 {
@@ -133,6 +153,8 @@ static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end
 		will_need(c, v, start, end);
 		return 0;
 	}
+	if (v->flags & VM_HUGETLB)
+		return drop_huge(c, v, start, end, advice);
 	if ((v->flags & VM_LOCKED) && advice != UAPI_MADV_DONTNEED_LOCKED)
 		return -EINVAL;
 	if (advice == UAPI_MADV_FREE && !vma_is_anon(v))
@@ -150,7 +172,7 @@ static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end
 	return 0;
 }
 
-/* Advice about an area. *v: the area that covers the range afterwards. -EAGAIN: out of memory for a split. */
+/* Advice about an area. *v: the area that covers the range afterwards. -EAGAIN: out of memory for a split; -EINVAL: of a huge page. */
 static int advise_area(struct cpu *c, struct vma **v, vaddr_t start, vaddr_t end, int advice)
 {
 	uint64_t flags;
@@ -158,7 +180,8 @@ static int advise_area(struct cpu *c, struct vma **v, vaddr_t start, vaddr_t end
 
 	if (err || flags == (*v)->flags)
 		return err;
-	return vma_modify(c, *v, start, end, flags, v) ? -EAGAIN : 0;
+	err = vma_modify(c, *v, start, end, flags, v);
+	return err == -ENOMEM ? -EAGAIN : err;
 }
 
 /* Lock held as the advice needs it. */

@@ -303,7 +303,7 @@ int memory_boot(struct cpu *c, struct quire *q)
 		}
 		node_order_fallback(q, (int)i);
 	}
-	if (tables_boot(q) || percpu_boot(q) || zero_frame_boot(q))
+	if (tables_boot(q) || percpu_boot(q) || hugetlb_carve(q) || zero_frame_boot(q))
 		return fail(
 			q, -ENOMEM,
 			"node 0 is too small for the kernel image, the frame descriptors and the boot-time structures");

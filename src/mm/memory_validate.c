@@ -61,9 +61,11 @@ static int check_owned(struct quire *q, const struct zone *z, uint64_t p, unsign
 	const struct frame *f = q->m->memmap + p;
 	bool compound = f->flags & FRAME_HEAD;
 
-	if (f->refcount <= 0)
+	if (f->flags & FRAME_HUGETLB)
+		compound = compound && (order == PMD_SHIFT - PAGE_SHIFT || order == PUD_SHIFT - PAGE_SHIFT);
+	if (f->flags & FRAME_HUGETLB_FREE ? f->refcount != 0 || !(f->flags & FRAME_HUGETLB) : f->refcount <= 0)
 		return invalid(q, z, "a frame is in no place: not free, not on a list, no references (F1)", p);
-	if (f->mapcount < -1 || (compound && f->entire_mapcount < -1) || order > MAX_ORDER ||
+	if (f->mapcount < -1 || (compound && f->entire_mapcount < -1) || (order > MAX_ORDER && !(f->flags & FRAME_HUGETLB)) ||
 	    p + (1ULL << order) > z->deferred_pfn)
 		return invalid(q, z, "an allocated block has an impossible count or order", p);
 	for (uint64_t i = 1; i < 1ULL << order; i++) {

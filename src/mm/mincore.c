@@ -21,7 +21,9 @@ static bool in_cache(struct cpu *c, const struct vma *v, vaddr_t va)
 static void in_core(struct cpu *c, const struct vma *v, vaddr_t start, vaddr_t end, uint8_t *vec)
 {
 	struct pt_ref r;
-	pte_t pmd = pt_pmd(c, v->mm, start, false, &r) ? 0 : pte_read(c, &r);
+	pte_t pmd = v->flags & VM_HUGETLB		     ? hugetlb_peek(c, v, start)
+		    : pt_pmd(c, v->mm, start, false, &r) ? 0
+							 : pte_read(c, &r);
 	bool table = pmd_table(pmd);
 	struct frame *locked = pt_entry_shared(pmd) ? r.table : NULL; /* keeps a shared table there (fork_shared.c) */
 

@@ -21,7 +21,7 @@ static int lock_area(struct cpu *c, struct mm *mm, struct vma **v, vaddr_t start
 	uint64_t old = (*v)->flags, flags = (old & ~VM_LOCKED_MASK) | lock;
 	int64_t pages = (int64_t)((end - start) >> PAGE_SHIFT);
 
-	if (flags == old || (old & VM_SPECIAL))
+	if (flags == old || (old & (VM_SPECIAL | VM_HUGETLB))) /* pages of a pool stay in memory anyway */
 		return 0;
 	if ((flags & ~old & VM_LOCKED) && pt_unshare_range(c, mm, start, end, UNSHARE_ALL))
 		return -ENOMEM;

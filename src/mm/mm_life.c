@@ -107,7 +107,7 @@ ATTR_NOINLINE static void mm_exit(struct cpu *c, struct mm *mm)
 	machine_unlock(c, &q->list_lock);
 	for (unsigned i = 0; i < NR_RSS; i++)
 		ASSERT(mm_rss(mm, (enum rss_kind)i) == 0);
-	ASSERT(mm->huge_mapped == 0 && mm->shared_tables == 0);
+	ASSERT(mm->huge_mapped == 0 && mm->hugetlb_pages == 0 && mm->shared_tables == 0);
 	pt_free_table(c, mm, frame_of(c->m, mm->pgd));
 	ASSERT(mm->pgtables_bytes == 0);
 	slab_free(c, SLAB_MM, mm);

@@ -3,7 +3,7 @@
  * objects); only then is what a fixed mapping replaces taken away. An error therefore leaves the address space as it
  * was. Takes mmap_lock for writing; populates without it.
  *
- * Not modelled: hugetlb (MAP_HUGETLB fails as with an empty pool), protection keys, sealing, MAP_SYNC, MAP_DROPPABLE.
+ * Not modelled: shared maps of pools of huge pages (-ENOENT, as where hugetlbfs is not mounted), protection keys, sealing, MAP_SYNC, MAP_DROPPABLE.
  */
 #include "mm/vma_int.h"
 
@@ -26,23 +26,37 @@ struct mmap_req {
 	uint64_t pgoff;
 	/* decided on the way */
 	uint64_t vm_flags;
+	uint64_t huge; /* VM_HUGETLB and VM_HUGETLB_1G, or 0 */
 	vaddr_t start, end;
 	struct mfile *own; /* object of shared anonymous memory, a reference of ours */
 };
 
+/* MAP_HUGETLB: which pool, and whole pages of it. */
+static int mmap_decode_huge(struct mmap_req *r)
+{
+	unsigned huge_log = r->flags >> UAPI_MAP_HUGE_SHIFT, type = r->flags & UAPI_MAP_TYPE;
+
+	if (r->file || (huge_log && huge_log != PMD_SHIFT && huge_log != PUD_SHIFT))
+		return -EINVAL;
+	if (type == UAPI_MAP_SHARED || type == UAPI_MAP_SHARED_VALIDATE)
+		return -ENOENT;
+	r->huge = VM_HUGETLB | (huge_log == PUD_SHIFT ? VM_HUGETLB_1G : 0);
+	r->len = ALIGN_UP(r->len, vm_page_size(r->huge));
+	return 0;
+}
+
 /* What can be said without looking at the address space. */
 static int mmap_decode(const struct mm *mm, struct mmap_req *r)
 {
-	unsigned huge_log = r->flags >> UAPI_MAP_HUGE_SHIFT;
-
 	if (r->flags & UAPI_MAP_ANONYMOUS)
 		r->file = NULL;
 	else if (!r->file)
 		return -EBADF;
 	if (r->flags & UAPI_MAP_HUGETLB) {
-		if (r->file)
-			return -EINVAL;
-		return huge_log == 0 || huge_log == PMD_SHIFT || huge_log == PUD_SHIFT ? -ENOMEM : -EINVAL;
+		int err = mmap_decode_huge(r);
+
+		if (err)
+			return err;
 	}
 	if (!r->len)
 		return -EINVAL;
@@ -66,8 +80,11 @@ static void mmap_flags(const struct mm *mm, struct mmap_req *r)
 		r->vm_flags |= VM_LOCKED;
 	if (r->flags & UAPI_MAP_STACK)
 		r->vm_flags |= VM_NOHUGEPAGE;
-	if ((r->flags & UAPI_MAP_NORESERVE) && mm->q->knobs.overcommit_memory != 2)
+	/* Pools of huge pages keep promises of their own, whatever is overcommitted. */
+	if ((r->flags & UAPI_MAP_NORESERVE) && (mm->q->knobs.overcommit_memory != 2 || r->huge))
 		r->vm_flags |= VM_NORESERVE;
+	if (r->huge)
+		r->vm_flags |= r->huge | VM_DONTEXPAND | (r->vm_flags & VM_NORESERVE ? 0 : VM_HUGETLB_RESV);
 }
 
 static int mmap_type_file(struct mmap_req *r)
@@ -106,6 +123,8 @@ static int mmap_type_anon(struct mmap_req *r)
 		r->pgoff = 0;
 		return 0;
 	case UAPI_MAP_PRIVATE:
+		if (r->huge && (r->vm_flags & VM_GROWSDOWN))
+			return -EINVAL;
 		r->pgoff = r->start >> PAGE_SHIFT;
 		return 0;
 	default:
@@ -122,7 +141,8 @@ static int mmap_check(struct cpu *c, struct mm *mm, struct mmap_req *r)
 	if (mm->map_count > mm->q->knobs.max_map_count)
 		return -ENOMEM;
 	mmap_flags(mm, r);
-	at = vma_get_unmapped(c, mm, r->file, r->addr, r->len, r->pgoff, r->flags);
+	at = r->huge ? vma_get_unmapped_huge(c, mm, r->addr, r->len, vm_page_size(r->huge), r->flags) :
+		       vma_get_unmapped(c, mm, r->file, r->addr, r->len, r->pgoff, r->flags);
 	if (at < 0)
 		return (int)at;
 	r->start = (vaddr_t)at;
@@ -168,8 +188,10 @@ static int mmap_make_object(struct cpu *c, struct mm *mm, struct mmap_req *r)
  */
 static int mmap_install(struct cpu *c, struct mm *mm, const struct mmap_req *r, struct vma *own)
 {
+	/* Pages of a pool stay in memory anyway: such areas do not count as locked. */
+	uint64_t flags = r->huge ? r->vm_flags & ~VM_LOCKED_MASK : r->vm_flags;
 	struct vma want = {
-		.start = r->start, .end = r->end, .flags = r->vm_flags, .pgoff = r->pgoff, .file = r->file, .mm = mm
+		.start = r->start, .end = r->end, .flags = flags, .pgoff = r->pgoff, .file = r->file, .mm = mm
 	};
 	struct vma *prev, *next = vma_find_prev(c, mm, r->start, &prev);
 
@@ -186,7 +208,7 @@ static int mmap_install(struct cpu *c, struct mm *mm, const struct mmap_req *r, 
 			file_get(own->file);
 		vma_insert(c, own, prev);
 	}
-	vm_account(mm, r->vm_flags, (int64_t)(r->len >> PAGE_SHIFT));
+	vm_account(mm, flags, (int64_t)(r->len >> PAGE_SHIFT));
 	return 0;
 }
 
@@ -213,12 +235,12 @@ static int mmap_replace(struct cpu *c, struct mm *mm, const struct mmap_req *r, 
 /* Everything that can fail, then the change. Lock held. */
 static int mmap_region(struct cpu *c, struct mm *mm, struct mmap_req *r)
 {
-	uint64_t pages = r->len >> PAGE_SHIFT, charge = 0;
+	uint64_t pages = r->len >> PAGE_SHIFT, charge = 0, promise = 0;
 	struct unmap_plan p;
-	int err;
+	int err = unmap_plan(c, mm, r->start, r->end, NULL, &p);
 
-	if (unmap_plan(c, mm, r->start, r->end, NULL, &p))
-		return -ENOMEM;
+	if (err)
+		return err;
 	err = vm_may_expand(mm, r->vm_flags, pages - p.pages) ? 0 : -ENOMEM;
 	if (!err && vm_accountable(r->vm_flags)) {
 		r->vm_flags |= VM_ACCOUNT;
@@ -227,12 +249,20 @@ static int mmap_region(struct cpu *c, struct mm *mm, struct mmap_req *r)
 		if (err)
 			charge = 0;
 	}
+	if (!err && (r->vm_flags & VM_HUGETLB_RESV)) {
+		promise = r->len >> vm_page_shift(r->huge);
+		err = hugetlb_reserve(c, r->huge, promise);
+		if (err)
+			promise = 0;
+	}
 	if (!err)
 		err = mmap_make_object(c, mm, r);
 	if (!err)
 		err = mmap_replace(c, mm, r, &p);
 	if (err) {
 		vm_uncommit(mm->q, charge);
+		if (promise)
+			hugetlb_unreserve(c, r->huge, promise);
 		unmap_abort(c, &p);
 	}
 	return err;

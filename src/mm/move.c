@@ -9,6 +9,7 @@
 #include "base/errno.h"
 #include "mm/fault.h"
 #include "mm/fork_shared.h"
+#include "mm/hugetlb.h"
 
 static void lock_pair(struct cpu *c, struct frame *src, struct frame *dst)
 {
@@ -110,7 +111,10 @@ int64_t move_range(struct cpu *c, struct vma *from, struct vma *to, vaddr_t old,
 	enum machine_path prev = machine_work(c, PATH_MOVE_TABLES, 0);
 	uint64_t off = 0, step;
 
-	(void)to;
+	if (from->flags & VM_HUGETLB) {
+		machine_path(c, prev);
+		return hugetlb_move(c, from, to, old, new_addr, len);
+	}
 	for (; off < len; off += step) {
 		vaddr_t o = old + off, n = new_addr + off, next;
 		struct frame *table = pt_pmd_table(c, from->mm, o, &next);

@@ -1,6 +1,6 @@
 /*
- * mprotect. Works area by area from below; an error (hole: -ENOMEM, no such right: -EACCES, limits and memory: -ENOMEM)
- * leaves what was done before it, as on Linux. mmap_lock for writing.
+ * mprotect. Works area by area from below; an error (hole: -ENOMEM, no such right: -EACCES, limits and memory: -ENOMEM, a
+ * part of a page of a pool: -EINVAL) leaves what was done before it, as on Linux. mmap_lock for writing.
  */
 #include "mm/vma_int.h"
 
@@ -25,7 +25,7 @@ static int change_promise(struct mm *mm, const struct vma *v, uint64_t pages, ui
 	}
 	if (!vm_may_expand(mm, *flags, pages) && vm_may_expand(mm, old, pages))
 		return -ENOMEM;
-	if (old & (VM_ACCOUNT | VM_WRITE | VM_SHARED | VM_NORESERVE))
+	if (old & (VM_ACCOUNT | VM_WRITE | VM_SHARED | VM_NORESERVE | VM_HUGETLB))
 		return 0;
 	if (vm_commit(mm, pages))
 		return -ENOMEM;

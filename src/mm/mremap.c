@@ -115,6 +115,10 @@ static void drop_range(struct cpu *c, struct mm *mm, vaddr_t start, uint64_t len
 	err = unmap_plan(c, mm, start, start + len, spare, &p);
 	ASSERT(!err);
 	unmap_detach(c, &p);
+	p.head.flags &= ~VM_HUGETLB_RESV;
+	p.tail.flags &= ~VM_HUGETLB_RESV;
+	for (struct vma *v = p.whole; v; v = v->right)
+		v->flags &= ~VM_HUGETLB_RESV;
 	unmap_finish(c, &p);
 }
 
@@ -207,6 +211,8 @@ static int64_t find_place(struct cpu *c, struct mm *mm, const struct vma *v, con
 {
 	uint64_t pgoff = v->pgoff + ((r->old - v->start) >> PAGE_SHIFT);
 
+	if (v->flags & VM_HUGETLB)
+		return vma_get_unmapped_huge(c, mm, hint, r->new_len, vm_page_size(v->flags), move_flags(v) | fixed);
 	return vma_get_unmapped(c, mm, v->file, hint, r->new_len, pgoff, move_flags(v) | fixed);
 }
 
@@ -270,6 +276,18 @@ static int64_t mremap_to(struct cpu *c, struct mm *mm, struct vma *v, struct mre
 	return err ? err : at;
 }
 
+/* Pages of a pool: whole ones, at their boundaries, never more. */
+static bool align_huge(const struct vma *v, struct mremap_req *r)
+{
+	uint64_t size = vm_page_size(v->flags);
+
+	r->old_len = ALIGN_UP(r->old_len, size);
+	r->new_len = ALIGN_UP(r->new_len, size);
+	if (((r->flags & UAPI_MREMAP_FIXED) && (r->new_addr & (size - 1))) || (r->old & (size - 1)))
+		return false;
+	return r->new_len <= r->old_len;
+}
+
 static int64_t mremap_locked(struct cpu *c, struct mm *mm, struct mremap_req *r)
 {
 	struct vma *v = vma_lookup(c, mm, r->old);
@@ -277,6 +295,8 @@ static int64_t mremap_locked(struct cpu *c, struct mm *mm, struct mremap_req *r)
 
 	if (!v)
 		return -EFAULT;
+	if ((v->flags & VM_HUGETLB) && !align_huge(v, r))
+		return -EINVAL;
 	if (r->flags & (UAPI_MREMAP_FIXED | UAPI_MREMAP_DONTUNMAP))
 		return mremap_to(c, mm, v, r);
 	if (r->old_len < r->new_len)

@@ -14,6 +14,12 @@
 
 #include <string.h>
 
+/* Does the address lie within a huge page of a pool, which cannot be split? */
+static bool cuts_huge(const struct vma *v, vaddr_t at)
+{
+	return (v->flags & VM_HUGETLB) && !IS_ALIGNED(at, vm_page_size(v->flags));
+}
+
 int unmap_plan(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, struct vma *spare, struct unmap_plan *p)
 {
 	struct vma *v = vma_find(c, mm, start);
@@ -26,6 +32,10 @@ int unmap_plan(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, struct 
 	if (!v || v->start >= end)
 		return 0;
 	p->first = v;
+	if (v->start < start && cuts_huge(v, start)) {
+		unmap_abort(c, p);
+		return -EINVAL;
+	}
 	if (v->start < start && v->end > end) {
 		if (mm->map_count >= mm->q->knobs.max_map_count || (!spare && !(p->spare = vma_alloc(c, mm)))) {
 			unmap_abort(c, p);
@@ -40,6 +50,10 @@ int unmap_plan(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, struct 
 	for (; v && v->start < end; v = vma_next_charged(c, v)) {
 		uint64_t n = (MIN(v->end, end) - MAX(v->start, start)) >> PAGE_SHIFT;
 
+		if (v->end > end && cuts_huge(v, end)) {
+			unmap_abort(c, p);
+			return -EINVAL;
+		}
 		p->pages += n;
 		if (v->flags & VM_ACCOUNT)
 			p->accounted += n;
@@ -157,12 +171,15 @@ void unmap_finish(struct cpu *c, struct unmap_plan *p)
 int munmap_locked(struct cpu *c, struct mm *mm, vaddr_t start, uint64_t len, bool *ret_unlocked)
 {
 	struct unmap_plan p;
+	int err;
+
 	if (ret_unlocked)
 		*ret_unlocked = false;
 	if ((start & ~PAGE_MASK) || start > TASK_SIZE || len > TASK_SIZE - start || !len)
 		return -EINVAL;
-	if (unmap_plan(c, mm, start, start + ALIGN_UP(len, PAGE_SIZE), NULL, &p))
-		return -ENOMEM;
+	err = unmap_plan(c, mm, start, start + ALIGN_UP(len, PAGE_SIZE), NULL, &p);
+	if (err)
+		return err;
 	if (!p.first)
 		return 0;
 	unmap_detach(c, &p);

@@ -8,7 +8,7 @@
  *     A PMD entry that points to a table without PTE_WRITE: others share the table, and nothing in it may be changed
  *     before it has been made one's own (fork_shared.h).
  *  P3 For every huge PMD of anonymous memory one PTE table is deposited (priv of the PMD table's frame), so that a split
- *     never has to allocate.
+ *     never has to allocate. Pages of a pool (hugetlb.h), which are never split, have none.
  *  P4 Each change of a present entry is followed by the flush that tlb.h demands before the frame is reused.
  */
 #ifndef QUIRE_MM_PAGETABLE_H
@@ -164,9 +164,11 @@ static inline void pt_touch_line(struct cpu *c, const struct pt_ref *r, bool fir
  * missing tables (-ENOMEM). Without: -ENOENT when a level is missing. pt_pte returns -EISDIR under a huge PMD.
  */
 int pt_pmd(struct cpu *c, struct mm *mm, vaddr_t va, bool alloc, struct pt_ref *ret);
+/* The same for the PUD entry: of areas that have pages of 1 GiB only. */
+int pt_pud(struct cpu *c, struct mm *mm, vaddr_t va, bool alloc, struct pt_ref *ret);
 int pt_pte(struct cpu *c, struct mm *mm, const struct pt_ref *pmd, vaddr_t va, bool alloc, struct pt_ref *ret);
 /*
- * The entry that maps va, charged and without a lock: *ret_shift is PAGE_SHIFT or PMD_SHIFT. false: nothing is mapped
+ * The entry that maps va, charged and without a lock: *ret_shift is PAGE_SHIFT, PMD_SHIFT or PUD_SHIFT. false: nothing is mapped
  * there and nothing before *ret_next either (the end of the smallest missing table's span, or of the page).
  */
 bool pt_lookup(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *ret_shift, vaddr_t *ret_next);
@@ -186,8 +188,9 @@ struct pt_range {
 	void (*relax)(struct pt_range *w);
 };
 void pt_for_range(struct pt_range *w, vaddr_t start, vaddr_t end);
-/* The PMD table that serves va, or NULL and where the next one may begin. */
+/* The PMD table that serves va, or NULL and where the next one may begin; the same of PUD tables. */
 struct frame *pt_pmd_table(struct cpu *c, struct mm *mm, vaddr_t va, vaddr_t *ret_next);
+struct frame *pt_pud_table(struct cpu *c, struct mm *mm, vaddr_t va, vaddr_t *ret_next);
 
 /* The split lock of a table. */
 static inline void pt_lock(struct cpu *c, struct frame *table)

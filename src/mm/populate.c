@@ -69,6 +69,15 @@ static uint64_t mapped_from(struct cpu *c, struct mm *mm, vaddr_t va, bool write
 	return PAGE_SIZE;
 }
 
+/* The same in an area of a pool of huge pages. */
+static uint64_t mapped_from_hugetlb(struct cpu *c, const struct vma *v, vaddr_t va, bool write)
+{
+	pte_t want = PTE_PRESENT | (write ? PTE_WRITE : 0), e = hugetlb_peek(c, v, va);
+	uint64_t size = vm_page_size(v->flags);
+
+	return (e & want) == want ? size - (va & (size - 1)) : 0;
+}
+
 /* What to access the area with: ACCESS_* in *ret_err. 0, or a refusal. */
 static int populate_access(const struct vma *v, enum populate_mode mode, unsigned *ret_err)
 {
@@ -102,7 +111,8 @@ ATTR_NOINLINE int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vad
 	outer = machine_work(c, PATH_POPULATE, 1);
 	while (!r && va < end) {
 		machine_work(c, PATH_POPULATE, 1);
-		n = mapped_from(c, mm, va, (err & ACCESS_WRITE) != 0);
+		n = v->flags & VM_HUGETLB ? mapped_from_hugetlb(c, v, va, (err & ACCESS_WRITE) != 0) :
+					    mapped_from(c, mm, va, (err & ACCESS_WRITE) != 0);
 		if (n) {
 			va = n < end - va ? va + n : end;
 			tries = 0;

@@ -69,6 +69,10 @@ int protect_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t st
 	struct protect p = { .g = g, .flags = new_flags };
 	struct pt_range w = { .c = c, .v = v, .arg = &p, .huge = protect_huge_pmd, .pte = protect_pte };
 
+	if (v->flags & VM_HUGETLB) {
+		hugetlb_protect(c, g, v, start, end, new_flags);
+		return 0;
+	}
 	pt_for_range(&w, start, end);
 	return 0;
 }

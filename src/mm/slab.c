@@ -58,6 +58,7 @@ int slab_boot(struct cpu *c, struct quire *q)
 	cache_init(q, SLAB_VMA, "vma", sizeof(struct vma));
 	cache_init(q, SLAB_FILE, "file", sizeof(struct mfile));
 	cache_init(q, SLAB_RADIX, "radix", sizeof(struct radix_node));
+	cache_init(q, SLAB_HUGETLB_RMAP, "hugetlb_rmap", sizeof(struct hugetlb_rmap));
 	return 0;
 }
 

@@ -82,6 +82,7 @@ int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_
 		detach(m);
 		return boot_error(err, errlen, q->err, res);
 	}
+	hugetlb_boot(c, q);
 	m->hooks = (struct machine_hooks){ .fault = mm_fault, .context_switch = mm_switch };
 	*ret_q = q;
 	return 0;
@@ -97,6 +98,7 @@ int quire_shutdown(struct quire *q)
 	if (q->huge_zero)
 		frame_put(c, q->huge_zero);
 	q->huge_zero = NULL;
+	hugetlb_shutdown(c, q);
 	/* Outside of tasks only CPU 0 may execute: it does the others' work with their areas. */
 	for (unsigned i = 0; i < m->nr_cpus; i++) {
 		c->pc = q->percpu[i];
@@ -117,5 +119,5 @@ int quire_validate(struct quire *q)
 	list_for_each_entry(mm, &q->mms, link)
 		if (mm_validate(mm))
 			return -EINVAL;
-	return quire_validate_mappings(q);
+	return quire_validate_mappings(q) || hugetlb_validate(q) ? -EINVAL : 0;
 }

@@ -6,6 +6,7 @@
 #define QUIRE_MM_SYSTEM_H
 
 #include "mm/file.h"
+#include "mm/hugetlb.h"
 #include "mm/knobs.h"
 #include "mm/mm.h"
 #include "mm/slab.h"
@@ -80,6 +81,8 @@ struct quire {
 	pfn_t zero_pfn;
 	struct mlock huge_zero_lock;
 	struct frame *huge_zero; /* NULL until first needed; kept afterwards */
+
+	struct hugetlb hugetlb;
 
 	char *boot_mem;           /* host address of the first boot-time structure: this one, in a reserved frame of node 0 */
 	char err[200];            /* detail of the last error or failed validation */

@@ -201,7 +201,7 @@ void thp_split_boundary(struct cpu *c, struct vma *v, vaddr_t va)
 {
 	struct pt_ref pmd;
 
-	if (v->file || IS_ALIGNED(va, PMD_SIZE) || pt_pmd(c, v->mm, va, false, &pmd))
+	if (v->file || (v->flags & VM_HUGETLB) || IS_ALIGNED(va, PMD_SIZE) || pt_pmd(c, v->mm, va, false, &pmd))
 		return;
 	if (pmd_huge(pte_read(c, &pmd)))
 		thp_split_pmd(c, v, &pmd, va);

@@ -26,7 +26,7 @@ struct check {
 	struct mm *mm;
 	struct quire *q;
 	const struct vma *v; /* the area at or after the last entry seen */
-	int64_t rss[NR_RSS], huge, tables;
+	int64_t rss[NR_RSS], huge, hugetlb, tables;
 	uint64_t pmd_huge; /* in the PMD table being walked */
 	struct frame *table; /* the PTE table being walked, and what it was found to map */
 	uint64_t table_rss[NR_RSS];
@@ -108,17 +108,52 @@ static void check_frame(struct check *k, vaddr_t va, pte_t e, unsigned shift)
 	k->huge += shift == PMD_SHIFT;
 }
 
+/* An entry of an area of a pool of huge pages: a page of the pool with a record of it (hugetlb.h H4), or a marker. */
+static void check_hugetlb(struct check *k, vaddr_t va, pte_t e, unsigned shift)
+{
+	const struct vma *v = k->v;
+	struct frame *head = frame_of(k->q->m, pte_pfn(e));
+	const struct hugetlb_rmap *rec;
+	int nr = 0, own = 0;
+
+	if (e == HUGETLB_GONE || (e == HUGETLB_USED && (v->flags & VM_HUGETLB_RESV)))
+		return;
+	if (!pmd_huge(e) || shift != vm_page_shift(v->flags) || (va & (vm_page_size(v->flags) - 1))) {
+		fail(k->q, &k->rc, "hugetlb entry: neither a page nor a marker", va, e, shift);
+		return;
+	}
+	check_rights(k, va, e);
+	if ((frame_flags(head) & (FRAME_HUGETLB | FRAME_HUGETLB_FREE | FRAME_ANON)) != (FRAME_HUGETLB | FRAME_ANON) ||
+	    frame_order(head) != shift - PAGE_SHIFT || frame_refcount(head) <= 0 || !v->anon_touched) {
+		fail(k->q, &k->rc, "hugetlb entry: maps no page in use", va, head->flags, pte_pfn(e).v);
+		return;
+	}
+	list_for_each_entry(rec, &head->lru, link) {
+		nr++;
+		own += rec->mm == k->mm && rec->va == va && *(pte_t *)machine_ptr(k->q->m, rec->entry) == e;
+	}
+	if (nr != frame_entire_mapcount(head) || own != 1)
+		fail(k->q, &k->rc, "hugetlb entry: records of the page", va, (uint64_t)nr, (uint64_t)frame_entire_mapcount(head));
+	if ((e & PTE_SOFT_EXCLUSIVE) && nr != 1)
+		fail(k->q, &k->rc, "hugetlb entry: owned alone but shared", va, (uint64_t)nr, 1);
+	k->hugetlb += 1LL << (shift - PAGE_SHIFT);
+}
+
 static void check_leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
 {
 	struct check *k = arg;
 
+	while (k->v && k->v->end <= va)
+		k->v = vma_next(k->v);
+	if (k->v && k->v->start <= va && (k->v->flags & VM_HUGETLB)) {
+		check_hugetlb(k, va, e, shift);
+		return;
+	}
 	if (shift > PMD_SHIFT || !pte_present(e) || (shift == PMD_SHIFT && !(e & PTE_HUGE))) {
 		fail(k->q, &k->rc, "entry: neither a page nor a table", va, e, shift);
 		return;
 	}
 	k->pmd_huge += shift == PMD_SHIFT;
-	while (k->v && k->v->end <= va)
-		k->v = vma_next(k->v);
 	if (!k->v || va < k->v->start || k->v->end - va < (1ULL << shift)) {
 		fail(k->q, &k->rc, "entry: outside of any area", va, e, k->v ? k->v->start : 0);
 		return;
@@ -193,6 +228,8 @@ int mm_validate(struct mm *mm)
 		fail(mm->q, &k.rc, "huge_mapped", mm->ctx, (uint64_t)mm->huge_mapped, (uint64_t)k.huge);
 	if (mm->shared_tables != k.shared)
 		fail(mm->q, &k.rc, "shared_tables", mm->ctx, (uint64_t)mm->shared_tables, (uint64_t)k.shared);
+	if (mm->hugetlb_pages != k.hugetlb)
+		fail(mm->q, &k.rc, "hugetlb_pages", mm->ctx, (uint64_t)mm->hugetlb_pages, (uint64_t)k.hugetlb);
 	if (mm->pgtables_bytes != k.tables << PAGE_SHIFT)
 		fail(mm->q, &k.rc, "pgtables_bytes", mm->ctx, (uint64_t)mm->pgtables_bytes,
 		     (uint64_t)k.tables << PAGE_SHIFT);
@@ -231,7 +268,7 @@ static void tally_leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
 	if (t->v && (t->v->flags & VM_LOCKED) && (shift == PMD_SHIFT || !(frame_flags(head) & FRAME_HEAD)))
 		head->nr_locked += (uint32_t)t->sign;
 	head->refcount += t->sign;
-	if (shift == PMD_SHIFT)
+	if (shift > PAGE_SHIFT)
 		head->entire_mapcount += t->sign;
 	else
 		page->mapcount += t->sign;
@@ -301,7 +338,7 @@ static void count_frame(struct quire *q, int *rc, const struct frame *f, uint64_
 	const struct frame *head = frame_head(q->m, (struct frame *)(uintptr_t)f);
 	bool compound = (frame_flags(head) & FRAME_HEAD) != 0, entire = compound && head->entire_mapcount >= 0;
 
-	if (!(frame_flags(head) & (FRAME_ANON | FRAME_FILE)))
+	if (!(frame_flags(head) & (FRAME_ANON | FRAME_FILE)) || (frame_flags(head) & FRAME_HUGETLB))
 		return;
 	if (f->mapcount >= 0 || entire)
 		*(frame_flags(head) & FRAME_ANON ? &t->anon : &t->mapped) += 1;
@@ -390,13 +427,13 @@ void mm_page_info(struct mm *mm, vaddr_t va, struct mm_page_info *ret)
 	*ret = (struct mm_page_info){ .present = pte_present(e) };
 	if (!ret->present)
 		return;
-	ret->huge = shift == PMD_SHIFT;
+	ret->huge = shift > PAGE_SHIFT;
 	ret->writable = (e & PTE_WRITE) != 0;
 	ret->dirty = (e & PTE_DIRTY) != 0;
 	ret->accessed = (e & PTE_ACCESSED) != 0;
 	ret->zero_page = (e & PTE_SOFT_ZERO) != 0;
 	ret->exclusive = (e & PTE_SOFT_EXCLUSIVE) != 0;
-	ret->pfn = pfn_add(pte_pfn(e), ret->huge ? (va & ~PMD_MASK) >> PAGE_SHIFT : 0);
+	ret->pfn = pfn_add(pte_pfn(e), (va & ((1ULL << shift) - 1)) >> PAGE_SHIFT);
 	ret->anon = (frame_head(m, frame_of(m, ret->pfn))->flags & FRAME_ANON) != 0;
 	if (m->tags)
 		ret->tag = m->tags[ret->pfn.v];

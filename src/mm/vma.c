@@ -358,7 +358,7 @@ static struct vma *dup_one(struct cpu *c, struct mm *to, const struct vma *v)
 	}
 	n->start = v->start;
 	n->end = v->end;
-	n->flags = v->flags & ~VM_LOCKED_MASK;
+	n->flags = v->flags & ~(VM_LOCKED_MASK | VM_HUGETLB_RESV); /* pages of a pool are promised to who mapped them */
 	n->pgoff = v->pgoff;
 	n->file = v->file;
 	if (n->file)

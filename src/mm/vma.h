@@ -4,7 +4,7 @@
  * Invariants
  *  V1 Areas do not overlap, start < end, both page-aligned; the tree is ordered by start.
  *  V2 Two neighbours that could merge (same flags, same file with continuing offsets, ...) are merged, unless the upper
- *     one has `apart` set.
+ *     one has `apart` set. Areas of pools of huge pages never merge.
  *  V3 mm->total_vm is the sum of the areas' pages; mm->locked_vm that of VM_LOCKED ones; mm->map_count the number of
  *     areas; data_vm and stack_vm those of the areas that count as such.
  *  V4 The tree is an AVL tree; gap and subtree_gap are what they say.
@@ -30,6 +30,7 @@
 #define VM_DONTEXPAND (1ULL << 18)
 #define VM_ACCOUNT (1ULL << 20)
 #define VM_NORESERVE (1ULL << 21)
+#define VM_HUGETLB (1ULL << 22)
 #define VM_WIPEONFORK (1ULL << 25)
 #define VM_DONTDUMP (1ULL << 26)
 #define VM_HUGEPAGE (1ULL << 29)
@@ -39,6 +40,8 @@
 #define VM_STACK (1ULL << 33)
 #define VM_HEAP (1ULL << 34)
 #define VM_SPECIAL (1ULL << 35) /* vdso and the like: always present, never accounted */
+#define VM_HUGETLB_1G (1ULL << 36) /* with VM_HUGETLB: pages of 1 GiB, else of 2 MiB */
+#define VM_HUGETLB_RESV (1ULL << 37) /* with VM_HUGETLB: its empty entries are promised a page (hugetlb.h H3) */
 
 #define VM_LOCKED_MASK (VM_LOCKED | VM_LOCKONFAULT)
 #define VM_MAY_MASK (VM_MAYREAD | VM_MAYWRITE | VM_MAYEXEC)

@@ -194,6 +194,30 @@ vaddr_t vma_round_hint(const struct mm *mm, vaddr_t addr)
 	return addr && addr < mm->q->knobs.mmap_min_addr ? ALIGN_UP(mm->q->knobs.mmap_min_addr, PAGE_SIZE) : addr;
 }
 
+int64_t vma_get_unmapped_huge(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len, uint64_t size, unsigned map_flags)
+{
+	vaddr_t hint = ALIGN_UP(addr, size);
+	int64_t r;
+
+	if (len > TASK_SIZE)
+		return -ENOMEM;
+	if (map_flags & UAPI_MAP_FIXED) {
+		if (addr & (size - 1))
+			return -EINVAL;
+		r = (int64_t)addr;
+	} else if (hint && hint <= TASK_SIZE - len && range_free(c, mm, hint, len)) {
+		r = (int64_t)hint;
+	} else {
+		r = len + size - PAGE_SIZE > TASK_SIZE ? -ENOMEM : place(c, mm, 0, len + size - PAGE_SIZE, map_flags);
+		if (r < 0)
+			return r;
+		r = (int64_t)ALIGN_UP((vaddr_t)r, size);
+	}
+	if ((vaddr_t)r > TASK_SIZE - len)
+		return -ENOMEM;
+	return (vaddr_t)r < mm->q->knobs.mmap_min_addr ? -EPERM : r;
+}
+
 int64_t vma_get_unmapped(struct cpu *c, struct mm *mm, const struct mfile *file, vaddr_t addr, uint64_t len,
 			 uint64_t pgoff, unsigned map_flags)
 {

@@ -30,10 +30,10 @@ static inline bool vma_accessible(const struct vma *v)
 	return (v->flags & VM_ACCESS_FLAGS) != 0;
 }
 
-/* Private memory with no file behind it; shared anonymous memory has a file (shmem). */
+/* Private memory with no file behind it; shared anonymous memory has a file (shmem), and so have, in Linux, pools of huge pages. */
 static inline bool vma_is_anon(const struct vma *v)
 {
-	return !v->file;
+	return !v->file && !(v->flags & VM_HUGETLB);
 }
 
 static inline uint64_t vm_prot_flags(unsigned prot)
@@ -93,7 +93,7 @@ bool vma_can_merge(const struct vma *a, const struct vma *b);
 struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, const struct vma *want);
 /*
  * Give [start, end) of v other flags: splits and merges as needed. *ret: the area that now covers the range (v itself
- * may be gone). 0, or -ENOMEM with nothing changed. No accounting but map_count.
+ * may be gone). 0, or with nothing changed -ENOMEM, -EINVAL (a part of a huge page of a pool). No accounting but map_count.
  */
 int vma_modify(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, uint64_t flags, struct vma **ret);
 /* Set `apart` on v and on the area after it where they could merge downwards now and are not going to. */
@@ -106,6 +106,8 @@ void vma_mark_apart(struct vma *v);
  */
 int64_t vma_get_unmapped(struct cpu *c, struct mm *mm, const struct mfile *file, vaddr_t addr, uint64_t len,
 			 uint64_t pgoff, unsigned map_flags);
+/* The same for an area of a pool of huge pages: at a multiple of `size`, as is len. */
+int64_t vma_get_unmapped_huge(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len, uint64_t size, unsigned map_flags);
 /* Round a hint as mmap does: to a page, and up to mmap_min_addr unless 0. */
 vaddr_t vma_round_hint(const struct mm *mm, vaddr_t addr);
 
@@ -142,7 +144,10 @@ struct unmap_plan {
 	vaddr_t floor, ceiling;
 };
 
-/* spare: an area allocated before, or NULL. It belongs to the plan from now on, even on error. 0 or -ENOMEM. */
+/*
+ * spare: an area allocated before, or NULL. It belongs to the plan from now on, even on error. 0, -ENOMEM, or -EINVAL: an end lies
+ * within a huge page of a pool.
+ */
 int unmap_plan(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, struct vma *spare, struct unmap_plan *p);
 void unmap_abort(struct cpu *c, struct unmap_plan *p);
 void unmap_detach(struct cpu *c, struct unmap_plan *p);

@@ -36,7 +36,7 @@ static bool same_object(const struct vma *a, const struct vma *b)
 
 bool vma_can_merge(const struct vma *a, const struct vma *b)
 {
-	return ((a->flags ^ b->flags) & ~VM_STICKY) == 0 && same_object(a, b) && anon_compatible(a, b);
+	return ((a->flags ^ b->flags) & ~VM_STICKY) == 0 && same_object(a, b) && anon_compatible(a, b) && !(a->flags & VM_HUGETLB);
 }
 
 /* `to` takes over what `from`'s range brings with it. */
@@ -214,6 +214,10 @@ ATTR_NOINLINE int vma_modify(struct cpu *c, struct vma *v, vaddr_t start, vaddr_
 	int err = 0;
 
 	ASSERT_DEBUG(v->start <= start && start < end && end <= v->end);
+	if ((v->flags & VM_HUGETLB) && ((start | end) & (vm_page_size(v->flags) - 1))) {
+		machine_path(c, outer);
+		return -EINVAL;
+	}
 	want.start = start;
 	want.end = end;
 	want.pgoff += (start - v->start) >> PAGE_SHIFT;

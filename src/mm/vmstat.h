@@ -21,6 +21,8 @@
 	E(numa_foreign)                                                                             \
 	E(numa_local)                                                                               \
 	E(numa_other)                                                                               \
+	E(htlb_buddy_alloc_success)                                                                 \
+	E(htlb_buddy_alloc_fail)                                                                    \
 	E(thp_fault_alloc)                                                                          \
 	E(thp_fault_fallback)                                                                       \
 	E(thp_split_pmd)                                                                            \
@@ -44,6 +46,11 @@
 	E(quire_fault_cow_2m)                                                                       \
 	E(quire_fault_reuse_4k)                                                                     \
 	E(quire_fault_reuse_2m)                                                                     \
+	E(quire_fault_hugetlb_2m)                                                                   \
+	E(quire_fault_hugetlb_1g)                                                                   \
+	E(quire_fault_hugetlb_cow_2m)                                                               \
+	E(quire_fault_hugetlb_cow_1g)                                                               \
+	E(quire_fault_hugetlb_reuse)                                                                \
 	E(quire_fault_file)                                                                         \
 	E(quire_fault_spurious)                                                                     \
 	E(quire_fault_sigsegv)                                                                      \
@@ -51,6 +58,7 @@
 	E(quire_fault_oom)                                                                          \
 	E(quire_pages_cleared)                                                                      \
 	E(quire_pages_copied)                                                                       \
+	E(quire_hugetlb_taken_back) /* mappings that the owner of a huge page took from others */   \
 	E(quire_file_readahead_pages)                                                               \
 	E(quire_fork)                                                                               \
 	/* page tables under quire.fork_tables=shared: shared at a fork; copied, made its own without a copy, or let go */ \

@@ -58,6 +58,32 @@ ATTR_NOINLINE int pt_pmd(struct cpu *c, struct mm *mm, vaddr_t va, bool alloc, s
 	return rc;
 }
 
+ATTR_NOINLINE struct frame *pt_pud_table(struct cpu *c, struct mm *mm, vaddr_t va, vaddr_t *ret_next)
+{
+	enum machine_path prev = machine_work(c, PATH_WALK, 1);
+	struct pt_ref r = pt_ref_at(c, frame_of(c->m, mm->pgd), va, PGDIR_SHIFT);
+	pte_t e = pte_read(c, &r);
+
+	*ret_next = ALIGN_DOWN(va, 1ULL << PGDIR_SHIFT) + (1ULL << PGDIR_SHIFT);
+	machine_path(c, prev);
+	return pmd_table(e) ? frame_of(c->m, pte_pfn(e)) : NULL;
+}
+
+ATTR_NOINLINE int pt_pud(struct cpu *c, struct mm *mm, vaddr_t va, bool alloc, struct pt_ref *ret)
+{
+	enum machine_path prev = machine_work(c, PATH_WALK, 1);
+	struct pt_ref r = pt_ref_at(c, frame_of(c->m, mm->pgd), va, PGDIR_SHIFT);
+	pte_t e = pte_read(c, &r);
+	int rc = 0;
+
+	if (!pmd_table(e))
+		rc = alloc ? pt_alloc(c, mm, &r, &mm->ptl, &e) : -ENOENT;
+	if (!rc)
+		*ret = pt_ref_at(c, frame_of(c->m, pte_pfn(e)), va, PUD_SHIFT);
+	machine_path(c, prev);
+	return rc;
+}
+
 ATTR_NOINLINE int pt_pte(struct cpu *c, struct mm *mm, const struct pt_ref *pmd, vaddr_t va, bool alloc,
 			 struct pt_ref *ret)
 {
@@ -77,12 +103,28 @@ ATTR_NOINLINE int pt_pte(struct cpu *c, struct mm *mm, const struct pt_ref *pmd,
 	return 0;
 }
 
+/* There is no PMD table for va: a page of 1 GiB, or nothing. */
+static bool pt_lookup_pud(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *ret_shift, vaddr_t *ret_next)
+{
+	vaddr_t next;
+	struct frame *t = pt_pud_table(c, mm, va, &next);
+
+	if (!t)
+		return false;
+	struct pt_ref r = pt_ref_at(c, t, va, PUD_SHIFT);
+
+	*ret = pte_read(c, &r);
+	*ret_shift = PUD_SHIFT;
+	*ret_next = ALIGN_DOWN(va, PUD_SIZE) + PUD_SIZE;
+	return pmd_huge(*ret);
+}
+
 bool pt_lookup(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *ret_shift, vaddr_t *ret_next)
 {
 	struct frame *t = pt_pmd_table(c, mm, va, ret_next);
 
 	if (!t)
-		return false;
+		return pt_lookup_pud(c, mm, va, ret, ret_shift, ret_next);
 	struct pt_ref r = pt_ref_at(c, t, va, PMD_SHIFT);
 
 	*ret = pte_read(c, &r);

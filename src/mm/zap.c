@@ -65,6 +65,10 @@ void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start
 	struct zap z = { .g = g };
 	struct pt_range w = { .c = c, .v = v, .arg = &z, .huge = zap_huge_pmd, .pte = zap_pte, .relax = zap_relax };
 
+	if (v->flags & VM_HUGETLB) {
+		hugetlb_zap(c, g, v, start, end, true);
+		return;
+	}
 	pt_for_range(&w, start, end);
 	if (z.rss[RSS_ANON] | z.rss[RSS_FILE] | z.rss[RSS_SHMEM])
 		mm_rss_note_peak(v->mm);

@@ -52,7 +52,8 @@ void host_tlb_flush(struct host_cpu *h, const struct tlb_flush *f)
 
 	if (f->ctx != h->ctx)
 		return; /* another address space's: its entries went when it did */
-	if (f->full || (f->end - f->start) >> f->stride_shift > TLB_4K_ENTRIES) {
+	/* A page larger than 2 MiB has an entry here for each 2 MiB that were touched. */
+	if (f->full || f->stride_shift > PMD_SHIFT || (f->end - f->start) >> f->stride_shift > TLB_4K_ENTRIES) {
 		host_tlb_flush_all(h);
 		return;
 	}
@@ -109,10 +110,10 @@ static bool set_bits(uint64_t *e, uint64_t *v, uint64_t bits)
 
 static void fill(struct host_cpu *h, vaddr_t va, uint64_t pte, unsigned shift)
 {
-	uint64_t mask = ~((1ULL << shift) - 1);
+	uint64_t mask = shift == PAGE_SHIFT ? PAGE_MASK : PMD_MASK;
 	struct tlb_entry *e = shift == PAGE_SHIFT ? slot_4k(h, va) : slot_2m(h, va);
 	bool write = (pte & PTE_WRITE) && (pte & PTE_DIRTY);
-	paddr_t pa = pte & PTE_ADDR_MASK & mask;
+	paddr_t pa = (pte & PTE_ADDR_MASK & mask) | (va & ((1ULL << shift) - 1) & mask); /* of 1 GiB: the 2 MiB around va */
 
 	e->tag = (va & mask) | h->key | (write ? TLB_WRITE : 0);
 	e->addend = (uint64_t)(uintptr_t)machine_ptr(h->c.m, pa) - (va & mask);
