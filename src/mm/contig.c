@@ -57,7 +57,7 @@ struct frame *contig_alloc(struct cpu *c, int nid, unsigned order)
 
 	ASSERT(order > MAX_ORDER);
 	pcp_drain(c);
-	for (int t = ZONE_MOVABLE; t >= 0 && !f && !machine_inject(c, INJECT_FRAME_ALLOC); t--) {
+	for (int t = ZONE_MOVABLE; t >= 0 && !f && !machine_inject(c, INJECT_FRAME_ALLOC, PAGE_SIZE << order); t--) {
 		struct zone *z = &c->q->nodes[nid].zones[t];
 
 		machine_lock(c, &z->lock);

@@ -13,7 +13,7 @@ struct column {
 	const char *label, *metric;
 	enum unit_style style;
 	bool starts_block;
-	const char *of; /* a count without which the figure means nothing */
+	const char *of; /* a count without which the figure means nothing; the metric itself: no column where all are 0 */
 };
 
 static const struct column columns[] = {
@@ -40,6 +40,8 @@ static const struct column columns[] = {
 	{ "zero 2M", "quire_fault_zero_2m", STYLE_COUNT, false, NULL },
 	{ "copy 4K", "quire_fault_cow_4k", STYLE_COUNT, false, NULL },
 	{ "copy 2M", "quire_fault_cow_2m", STYLE_COUNT, false, NULL },
+	{ "pool 2M", "quire_fault_hugetlb_2m", STYLE_COUNT, false, "quire_fault_hugetlb_2m" },
+	{ "pool copy 2M", "quire_fault_hugetlb_cow_2m", STYLE_COUNT, false, "quire_fault_hugetlb_cow_2m" },
 	{ "reuse", "pgreuse", STYLE_COUNT, true, NULL },
 	{ "file", "quire_fault_file", STYLE_COUNT, false, NULL },
 	{ "major", "pgmajfault", STYLE_COUNT, false, NULL },
@@ -115,6 +117,12 @@ static void label_cell(struct table *t, const char *label, const char *mark)
 	table_cell(t, buf);
 }
 
+/* A count of what few runs have: a column of zeroes says nothing. */
+static bool nothing_of(const struct metrics *ms, const struct column *c)
+{
+	return c->of && !strcmp(c->of, c->metric) && !metrics_u64(ms, c->metric);
+}
+
 /* Columns that no row has a figure for are left out. Returns how many are in. */
 static size_t choose_columns(const struct lab_result *r, const struct column *shown[ARRAY_SIZE(columns)],
 			     bool breaks[ARRAY_SIZE(columns)])
@@ -127,7 +135,7 @@ static size_t choose_columns(const struct lab_result *r, const struct column *sh
 
 		starts |= columns[c].starts_block;
 		for (size_t i = 0; i < r->nr_rows && !any; i++)
-			any = metrics_find(&r->rows[i].metrics, columns[c].metric) != NULL;
+			any = metrics_find(&r->rows[i].metrics, columns[c].metric) != NULL && !nothing_of(&r->rows[i].metrics, &columns[c]);
 		if (!any)
 			continue;
 		breaks[n] = starts;

@@ -120,6 +120,7 @@ static struct seen look(const struct work_task *k)
 	const int64_t *v = k->c->pc->vmstat.v;
 
 	return (struct seen){ v[VM_pgfault], v[VM_quire_fault_anon_2m] + v[VM_quire_fault_zero_2m] + v[VM_quire_fault_cow_2m] +
+						     v[VM_quire_fault_hugetlb_2m] + v[VM_quire_fault_hugetlb_cow_2m] + v[VM_quire_fault_hugetlb_reuse] +
 						     v[VM_quire_fault_reuse_2m] };
 }
 
@@ -282,11 +283,10 @@ bool usemem_run(struct work_task *k)
 	struct walk s = { .k = k, .base = w->area, .write = !w->kind->readonly, .timed_4k = w->model || w->o->phases };
 	bool ok;
 
-	s.timed = s.timed_4k || w->q->knobs.thp_enabled != THP_NEVER;
+	s.timed = s.timed_4k || w->q->knobs.thp_enabled != THP_NEVER || w->kind->hugetlb;
 	s.insns = (s.write ? INSNS_STORE : INSNS_LOAD) + (w->kind->random ? INSNS_RANDOM : 0);
 	if (!w->kind->prealloc) {
-		/* The published driver sets vm.overcommit_memory to 1; this comes to the same without a change of settings. */
-		int64_t r = work_mmap(k, w->task_bytes, UAPI_MAP_PRIVATE | UAPI_MAP_NORESERVE, NULL);
+		int64_t r = work_mmap(k, w->task_bytes, work_map_flags(w), NULL);
 
 		if (r < 0)
 			return work_failed(k, (int)r);

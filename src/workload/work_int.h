@@ -28,6 +28,7 @@ struct workload_kind {
 	bool prealloc; /* usemem: the parent maps what all tasks then work on... */
 	bool prefault; /* ...and populates it */
 	bool random, readonly; /* usemem */
+	bool hugetlb;  /* usemem: on 2 MiB pages of the pool */
 	bool file, shared;     /* will-it-scale's maps: on a file; mapped shared */
 	bool heap;             /* will-it-scale: the address space needs a heap */
 };
@@ -113,6 +114,15 @@ int64_t work_brk(struct work_task *k, vaddr_t brk);
 int64_t work_madvise(struct work_task *k, vaddr_t va, uint64_t len, int advice);
 int work_file_create(struct work_task *k, uint64_t size, struct mfile **ret);
 void work_file_put(struct work_task *k, struct mfile *f);
+
+/*
+ * usemem's memory is mapped with MAP_NORESERVE: the published driver sets vm.overcommit_memory to 1, which comes to the same without a
+ * change of settings. Pools of huge pages keep promises of their own.
+ */
+static inline unsigned work_map_flags(const struct work *w)
+{
+	return UAPI_MAP_PRIVATE | (w->kind->hugetlb ? UAPI_MAP_HUGETLB : UAPI_MAP_NORESERVE);
+}
 
 /* Peaks of memory, over all address spaces of the run. */
 void work_account(struct work *w);

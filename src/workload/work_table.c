@@ -19,6 +19,16 @@ static const struct workload_kind shared_seq = { .run = usemem_run, .usemem = tr
 static const struct workload_kind shared_rand = { .run = usemem_run, .usemem = true, .prealloc = true, .random = true };
 static const struct workload_kind cow_seq = { .run = usemem_run, .usemem = true, .prealloc = true, .prefault = true };
 static const struct workload_kind cow_rand = { .run = usemem_run, .usemem = true, .prealloc = true, .prefault = true, .random = true };
+static const struct workload_kind write_seq_hugetlb = { .run = usemem_run, .usemem = true, .hugetlb = true };
+static const struct workload_kind write_rand_hugetlb = { .run = usemem_run, .usemem = true, .hugetlb = true, .random = true };
+static const struct workload_kind read_seq_hugetlb = { .run = usemem_run, .usemem = true, .hugetlb = true, .readonly = true };
+static const struct workload_kind read_rand_hugetlb = {
+	.run = usemem_run, .usemem = true, .hugetlb = true, .readonly = true, .random = true
+};
+static const struct workload_kind cow_seq_hugetlb = { .run = usemem_run, .usemem = true, .hugetlb = true, .prealloc = true, .prefault = true };
+static const struct workload_kind cow_rand_hugetlb = {
+	.run = usemem_run, .usemem = true, .hugetlb = true, .prealloc = true, .prefault = true, .random = true
+};
 static const struct workload_kind page_fault1 = { .run = wis_page_fault };
 static const struct workload_kind page_fault2 = { .run = wis_page_fault, .file = true };
 static const struct workload_kind page_fault3 = { .run = wis_page_fault, .file = true, .shared = true };
@@ -64,6 +74,20 @@ const struct workload workload_table[] = {
 	       true, read_seq),
 	USEMEM("anon-r-rand-mt", "-t TASKS --readonly --random SIZE/TASKS", "as anon-r-seq-mt, words in random order with repetition",
 	       GIB / 4, true, read_rand),
+	USEMEM("anon-cow-seq-hugetlb", "-n TASKS --prealloc --prefault -O -U SIZE/(TASKS+1)",
+	       "anon-cow-seq on 2 MiB pages of the pool, which are copied whole: needs hugepages-2048kB.nr_hugepages", GIB / 4, false,
+	       cow_seq_hugetlb),
+	USEMEM("anon-cow-rand-hugetlb", "-n TASKS --prealloc --prefault --random -O -U SIZE/(TASKS+1)",
+	       "as anon-cow-seq-hugetlb, words in random order with repetition", GIB / 4, false, cow_rand_hugetlb),
+	USEMEM("anon-w-seq-hugetlb", "-n TASKS -O -U SIZE/TASKS", "anon-w-seq on 2 MiB pages of the pool", GIB / 4, false, write_seq_hugetlb),
+	USEMEM("anon-w-rand-hugetlb", "-n TASKS --random -O -U SIZE/TASKS", "anon-w-rand on 2 MiB pages of the pool", GIB / 4, false,
+	       write_rand_hugetlb),
+	USEMEM("anon-r-seq-hugetlb", "-n TASKS --readonly -O -U SIZE/TASKS",
+	       "processes read fresh 2 MiB pages of the pool in order: no zero page there", GIB / 4, false, read_seq_hugetlb),
+	USEMEM("anon-r-rand-hugetlb", "-n TASKS --readonly --random -O -U SIZE/TASKS",
+	       "as anon-r-seq-hugetlb, words in random order with repetition", GIB / 4, false, read_rand_hugetlb),
+	USEMEM("anon-w-seq-mt-hugetlb", "-t TASKS -O -U SIZE/TASKS", "anon-w-seq-mt on 2 MiB pages of the pool", GIB / 4, true,
+	       write_seq_hugetlb),
 	WIS("page_fault1", "map 128 MiB of anonymous memory, store a byte to each page (an operation), unmap, again", 128 * MIB, false,
 	    page_fault1),
 	WIS("page_fault2", "as page_fault1, on a private map of a file: a copy of a cached page an operation", 128 * MIB, false, page_fault2),

@@ -145,7 +145,7 @@ static void prealloc(struct work *w, struct cpu *c)
 
 	machine_enter(c, ENTRY_SYSCALL);
 	r = mm_mmap(c, w->parent_mm, 0, w->task_bytes, UAPI_PROT_READ | UAPI_PROT_WRITE,
-		    UAPI_MAP_PRIVATE | UAPI_MAP_ANONYMOUS | UAPI_MAP_NORESERVE, NULL, 0);
+		    work_map_flags(w) | UAPI_MAP_ANONYMOUS, NULL, 0);
 	if (r >= 0) {
 		w->area = (vaddr_t)r;
 		if (w->kind->prefault)
@@ -263,6 +263,27 @@ static int check_options(struct work *w)
 	return 0;
 }
 
+/* Will the pool do for a workload on huge pages, the copies included? Said before the run, with the setting that helps. */
+static int check_pool(struct work *w)
+{
+	const struct hugetlb_info pool = hugetlb_info(w->q, HUGETLB_2M, NID_NONE);
+	const struct knobs *k = &w->q->knobs;
+	uint64_t spaces = w->kind->prealloc ? (w->w->threads ? 2 : w->nr + 1ULL) : w->nr;
+	uint64_t need = spaces * (w->task_bytes >> PMD_SHIFT), have = pool.free - pool.rsvd + k->hugetlb_2m_overcommit - pool.surp;
+
+	if (!w->kind->hugetlb || need <= have)
+		return 0;
+	if (pool.total < k->hugetlb_2m_nr)
+		snprintf(w->err, w->errlen,
+			 "%s: needs %lu pages of 2 MiB, and the machine's memory had room for %lu of hugepages-2048kB.nr_hugepages=%lu: "
+			 "more memory, or a smaller --size",
+			 w->w->name, (unsigned long)need, (unsigned long)pool.total, (unsigned long)k->hugetlb_2m_nr);
+	else
+		snprintf(w->err, w->errlen, "%s: needs %lu pages of 2 MiB, the pool has %lu: set hugepages-2048kB.nr_hugepages=%lu or more",
+			 w->w->name, (unsigned long)need, (unsigned long)have, (unsigned long)need);
+	return -EINVAL;
+}
+
 /* Whole huge pages where there is room for one, so that counts are exact; else whole pages. */
 static int share_out(struct work *w)
 {
@@ -275,10 +296,10 @@ static int share_out(struct work *w)
 	else
 		size = w->w->size;
 	size = ALIGN_DOWN(size, size >= PMD_SIZE ? PMD_SIZE : PAGE_SIZE);
-	if (!size)
-		return refuse(w, "less than a page of memory for each task");
+	if (!size || (w->kind->hugetlb && size < PMD_SIZE))
+		return refuse(w, size ? "less than a page of 2 MiB for each task" : "less than a page of memory for each task");
 	w->task_bytes = size;
-	return 0;
+	return check_pool(w);
 }
 
 /* CPU number i in the order of filling. */

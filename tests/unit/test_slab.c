@@ -13,7 +13,7 @@
 static void test_sizes(void **state)
 {
 	static const size_t want[NR_SLABS] = { sizeof(struct mm), sizeof(struct vma), sizeof(struct mfile),
-					       sizeof(struct radix_node) };
+					       sizeof(struct radix_node), sizeof(struct hugetlb_rmap) };
 	struct booted b;
 
 	(void)state;
