@@ -92,7 +92,8 @@ static void leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
 
 	while (w->v && va >= w->v->end)
 		area_done(w);
-	if (w->v && va >= w->v->start && pte_present(e) && !(e & PTE_SOFT_ZERO))
+	/* Pages of a pool are no part of Rss, nor of what is summed up with it. */
+	if (w->v && va >= w->v->start && pte_present(e) && !(e & PTE_SOFT_ZERO) && !(w->v->flags & VM_HUGETLB))
 		add_page(w, e, 1ULL << shift);
 }
 

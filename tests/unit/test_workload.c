@@ -52,6 +52,7 @@ static struct ran run(const char *name, const struct workload_options *o, const 
 	knobs_default(&k);
 	k.thp_enabled = s->thp;
 	k.huge_cow = s->cow;
+	k.hugetlb_2m_nr = strstr(name, "hugetlb") ? 32 : 0;
 	assert_int_equal(quire_boot(m, &k, &q, ran.err, sizeof(ran.err)), 0);
 	before = free_frames(q);
 	assert_non_null(workload_find(name));
@@ -696,6 +697,7 @@ static void every_workload_runs_on_the_host(void **state)
 
 		knobs_default(&k);
 		k.thp_enabled = i % 2 ? THP_ALWAYS : THP_NEVER;
+		k.hugetlb_2m_nr = strstr(w->name, "hugetlb") ? 32 : 0;
 		o.placement = i % 3 ? PLACEMENT_DEFAULT : PLACEMENT_SPREAD;
 		if (host_create(&ho, &m, err, sizeof(err)) || quire_boot(m, &k, &q, err, sizeof(err)))
 			fail_msg("%s", err);
