@@ -86,6 +86,8 @@ const struct workload workload_table[] = {
 	       "processes read fresh 2 MiB pages of the pool in order: no zero page there", GIB / 4, false, read_seq_hugetlb),
 	USEMEM("anon-r-rand-hugetlb", "-n TASKS --readonly --random -O -U SIZE/TASKS",
 	       "as anon-r-seq-hugetlb, words in random order with repetition", GIB / 4, false, read_rand_hugetlb),
+	USEMEM("anon-cow-seq-mt-hugetlb", "-t TASKS --prealloc --prefault -O -U SIZE/2", "anon-cow-seq-mt on 2 MiB pages of the pool", GIB / 8,
+	       true, cow_seq_hugetlb),
 	USEMEM("anon-w-seq-mt-hugetlb", "-t TASKS -O -U SIZE/TASKS", "anon-w-seq-mt on 2 MiB pages of the pool", GIB / 4, true,
 	       write_seq_hugetlb),
 	WIS("page_fault1", "map 128 MiB of anonymous memory, store a byte to each page (an operation), unmap, again", 128 * MIB, false,
