@@ -1,5 +1,5 @@
 /*
- * Pools of huge pages: filling, resizing, promises (reservations), surplus. Invariants H1 to H5 in hugetlb.h.
+ * Pools of huge pages: filling, resizing, promises (reservations), surplus. Invariants HP1 to HP5 in hugetlb.h.
  *
  *   nr = in use + free        free = promised + to be had        nr = persistent (nr_hugepages) + surplus
  *
@@ -279,7 +279,7 @@ ATTR_NOINLINE struct frame *hugetlb_alloc(struct cpu *c, enum hugetlb_size size,
 	if (promised || h->nr_free > h->resv)
 		head = dequeue(c, h);
 	if (promised) {
-		ASSERT(head && h->resv); /* H2, H3 */
+		ASSERT(head && h->resv); /* HP2, HP3 */
 		h->resv--;
 	}
 	pool_unlock(c);

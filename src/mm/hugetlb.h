@@ -4,13 +4,13 @@
  *   hugetlb_map.c    entries: unmap, protect, fork, move    hugetlb_fault.c  first touch, copy on write
  *
  * Invariants
- *  H1 A page of a pool lies on its node's free list (FRAME_HUGETLB_FREE, no references) or is in use (FRAME_HUGETLB,
+ *  HP1 A page of a pool lies on its node's free list (FRAME_HUGETLB_FREE, no references) or is in use (FRAME_HUGETLB,
  *     references). nr is the sum of both, on each node and in all; nothing else has FRAME_HUGETLB.
- *  H2 resv <= nr_free: what was promised is there.
- *  H3 resv is the sum over VM_HUGETLB_RESV areas of their pages whose entry is empty. An entry that isn't, be it a mapping or
+ *  HP2 resv <= nr_free: what was promised is there.
+ *  HP3 resv is the sum over VM_HUGETLB_RESV areas of their pages whose entry is empty. An entry that isn't, be it a mapping or
  *     a marker, has used its promise.
- *  H4 Each entry that maps a page has a record on the page's list (head->lru), as many as entire_mapcount.
- *  H5 surplus counts pages beyond nr_hugepages; on a node with surplus, a page that comes back leaves the pool.
+ *  HP4 Each entry that maps a page has a record on the page's list (head->lru), as many as entire_mapcount.
+ *  HP5 surplus counts pages beyond nr_hugepages; on a node with surplus, a page that comes back leaves the pool.
  * Huge entries are leaves of the PMD (2 MiB) or PUD (1 GiB) table; no table is deposited for them and they are never split.
  * An entry without a mapping may be a marker: HUGETLB_USED (the owner gave the page back by MADV_DONTNEED; another one is not
  * promised), HUGETLB_GONE (the owner needed the page: who touches it gets SIGBUS).
@@ -103,7 +103,7 @@ struct frame *hugetlb_alloc(struct cpu *c, enum hugetlb_size size, bool promised
 void hugetlb_undo_alloc(struct cpu *c, struct frame *head, bool promised);
 /* The last reference is gone (frame_put). */
 void hugetlb_free(struct cpu *c, struct frame *head);
-/* H1, H2, H3, H5. 0 or -EINVAL with q->err. */
+/* HP1, HP2, HP3, HP5. 0 or -EINVAL with q->err. */
 int hugetlb_validate(struct quire *q);
 
 /* ---- hugetlb_map.c ---- */

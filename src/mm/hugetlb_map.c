@@ -2,7 +2,7 @@
  * Entries that map huge pages of a pool, and the records of who maps a page: unmapping, rights, fork, mremap, looks.
  *
  * The walks of ordinary memory never see these entries: areas don't mix (VM_HUGETLB), and nothing here is split. A page's
- * records (H4) let the owner find the mappings of a page that it must have back (hugetlb_fault.c): whoever changes an entry that
+ * records (HP4) let the owner find the mappings of a page that it must have back (hugetlb_fault.c): whoever changes an entry that
  * maps a page holds the entry's lock, then hugetlb.lock for the record.
  */
 #include "mm/hugetlb.h"
@@ -76,7 +76,7 @@ struct hugetlb_rmap *hugetlb_rmap_del(struct cpu *c, const struct vma *v, struct
 	frame_touch(c, head, TOUCH_ATOMIC);
 	machine_lock(c, &c->q->hugetlb.lock);
 	rec = find_record(c, head, r->pa);
-	ASSERT(rec); /* H4 */
+	ASSERT(rec); /* HP4 */
 	list_del(&rec->link);
 	__atomic_sub_fetch(&head->entire_mapcount, 1, __ATOMIC_RELAXED);
 	machine_unlock(c, &c->q->hugetlb.lock);

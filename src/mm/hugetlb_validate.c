@@ -1,5 +1,5 @@
 /*
- * Are the pools of huge pages what hugetlb.h says: H1 (lists, counts), H2, H3 (promises against areas), H5. H4 is checked entry by
+ * Are the pools of huge pages what hugetlb.h says: HP1 (lists, counts), HP2, HP3 (promises against areas), HP5. HP4 is checked entry by
  * entry in validate.c. Charges nothing and changes nothing; not while tasks run.
  */
 #include "base/errno.h"
@@ -93,11 +93,11 @@ static int check_list(struct quire *q, const struct hstate *h, unsigned nid)
 
 		if (!(flags & FRAME_HUGETLB) || !(flags & FRAME_HUGETLB_FREE) || !(flags & FRAME_HEAD) || (flags & FRAME_ANON) ||
 		    frame_order(f) != h->order || frame_nid(f) != (int)nid || f->refcount || f->entire_mapcount != -1)
-			return invalid(q, "a page on a free list is not free (H1)", h->order, frame_pfn(q->m, f).v, flags);
+			return invalid(q, "a page on a free list is not free (HP1)", h->order, frame_pfn(q->m, f).v, flags);
 		if (++nr > n->nr_free)
 			break;
 	}
-	return nr == n->nr_free ? 0 : invalid(q, "free pages (H1)", h->order, nr, n->nr_free);
+	return nr == n->nr_free ? 0 : invalid(q, "free pages (HP1)", h->order, nr, n->nr_free);
 }
 
 static int check_size(const struct pool_tally *t, unsigned s)
@@ -112,19 +112,19 @@ static int check_size(const struct pool_tally *t, unsigned s)
 		if (check_list(q, h, nid))
 			return -EINVAL;
 		if (n->nr != n->nr_free + t->in_use[s][nid])
-			return invalid(q, "pages in use (H1)", h->order, t->in_use[s][nid], n->nr - n->nr_free);
+			return invalid(q, "pages in use (HP1)", h->order, t->in_use[s][nid], n->nr - n->nr_free);
 		if (n->surplus > n->nr)
-			return invalid(q, "surplus (H5)", h->order, n->surplus, n->nr);
+			return invalid(q, "surplus (HP5)", h->order, n->surplus, n->nr);
 		nr += n->nr;
 		nr_free += n->nr_free;
 		surplus += n->surplus;
 	}
 	if (nr != h->nr || nr_free != h->nr_free || surplus != h->surplus)
-		return invalid(q, "sums over nodes (H1)", h->order, nr, h->nr);
+		return invalid(q, "sums over nodes (HP1)", h->order, nr, h->nr);
 	if (h->resv > h->nr_free)
-		return invalid(q, "promised pages that are not there (H2)", h->order, h->resv, h->nr_free);
+		return invalid(q, "promised pages that are not there (HP2)", h->order, h->resv, h->nr_free);
 	if (h->resv != t->promised[s])
-		return invalid(q, "promises (H3)", h->order, h->resv, t->promised[s]);
+		return invalid(q, "promises (HP3)", h->order, h->resv, t->promised[s]);
 	return 0;
 }
 

@@ -108,7 +108,7 @@ static void check_frame(struct check *k, vaddr_t va, pte_t e, unsigned shift)
 	k->huge += shift == PMD_SHIFT;
 }
 
-/* An entry of an area of a pool of huge pages: a page of the pool with a record of it (hugetlb.h H4), or a marker. */
+/* An entry of an area of a pool of huge pages: a page of the pool with a record of it (hugetlb.h HP4), or a marker. */
 static void check_hugetlb(struct check *k, vaddr_t va, pte_t e, unsigned shift)
 {
 	const struct vma *v = k->v;

@@ -41,7 +41,7 @@
 #define VM_HEAP (1ULL << 34)
 #define VM_SPECIAL (1ULL << 35) /* vdso and the like: always present, never accounted */
 #define VM_HUGETLB_1G (1ULL << 36) /* with VM_HUGETLB: pages of 1 GiB, else of 2 MiB */
-#define VM_HUGETLB_RESV (1ULL << 37) /* with VM_HUGETLB: its empty entries are promised a page (hugetlb.h H3) */
+#define VM_HUGETLB_RESV (1ULL << 37) /* with VM_HUGETLB: its empty entries are promised a page (hugetlb.h HP3) */
 
 #define VM_LOCKED_MASK (VM_LOCKED | VM_LOCKONFAULT)
 #define VM_MAY_MASK (VM_MAYREAD | VM_MAYWRITE | VM_MAYEXEC)

@@ -1,6 +1,6 @@
 /*
  * Pools of huge pages: sizes, promises, surplus; what the calls refuse. After each step that matters everything is validated
- * (hugetlb.h H1 to H5). Faults, fork and copies: test_hugetlb_fault.c.
+ * (hugetlb.h HP1 to HP5). Faults, fork and copies: test_hugetlb_fault.c.
  */
 #include "hugetlb_testing.h"
 

@@ -1,6 +1,6 @@
 /*
  * Faults on huge pages of a pool: fork, pins, copy on write and its order, pages taken back by their owner, errors in the middle; all
- * is validated (hugetlb.h H1 to H5).
+ * is validated (hugetlb.h HP1 to HP5).
  */
 #include "hugetlb_testing.h"
 
