@@ -51,7 +51,7 @@ struct command {
 	bool hidden;
 };
 
-extern const struct command cmd_run, cmd_script, cmd_record, cmd_trace, cmd_workload, cmd_compare, cmd_experiment, cmd_knobs, cmd_machine, cmd_bench,
+extern const struct command cmd_run, cmd_script, cmd_record, cmd_trace, cmd_workload, cmd_compare, cmd_experiment, cmd_fidelity, cmd_knobs, cmd_machine, cmd_bench,
 	cmd_bench_load, cmd_check;
 
 /*

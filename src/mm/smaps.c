@@ -51,8 +51,7 @@ static void add_page(struct smaps_walk *w, pte_t e, uint64_t size)
 {
 	struct frame *f = frame_of(w->m, pte_pfn(e)), *head = frame_head(w->m, f);
 	uint64_t flags = frame_flags(head), *b = w->sum.bytes;
-	/* A page in memory alone has never been anywhere else: it counts as dirty from the start. */
-	bool dirty = (e & PTE_DIRTY) || (flags & FRAME_DIRTY) || (!(flags & FRAME_ANON) && head->file->shmem);
+	bool dirty = (e & PTE_DIRTY) || (flags & FRAME_DIRTY);
 
 	b[SMAPS_Rss] += size;
 	if (flags & FRAME_ANON) {
