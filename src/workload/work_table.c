@@ -75,7 +75,7 @@ const struct workload workload_table[] = {
 	USEMEM("anon-r-rand-mt", "-t TASKS --readonly --random SIZE/TASKS", "as anon-r-seq-mt, words in random order with repetition",
 	       GIB / 4, true, read_rand),
 	USEMEM("anon-cow-seq-hugetlb", "-n TASKS --prealloc --prefault -O -U SIZE/(TASKS+1)",
-	       "anon-cow-seq on 2 MiB pages of the pool, which are copied whole: needs hugepages-2048kB.nr_hugepages", GIB / 4, false,
+	       "anon-cow-seq on 2 MiB pages of the pool (hugepages-2048kB), which are copied whole", GIB / 4, false,
 	       cow_seq_hugetlb),
 	USEMEM("anon-cow-rand-hugetlb", "-n TASKS --prealloc --prefault --random -O -U SIZE/(TASKS+1)",
 	       "as anon-cow-seq-hugetlb, words in random order with repetition", GIB / 4, false, cow_rand_hugetlb),
