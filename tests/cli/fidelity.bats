@@ -1,0 +1,23 @@
+load helpers.bash
+
+@test "fidelity: groups, one of them or the reason why it was skipped, and a wrong name" {
+	run "$QUIRE" fidelity --list
+	[ "$status" -eq 0 ]
+	[[ "$output" == *"mremap"* ]]
+	run "$QUIRE" fidelity --machine host brk
+	case "$output" in
+	*"kernel: Linux"*"brk"*) ;;
+	*"quire: "*) [ "$status" -ne 0 ] ;;
+	*) false ;;
+	esac
+	run "$QUIRE" fidelity nothing
+	[ "$status" -eq 2 ]
+	[[ "$output" == *"no such group: nothing"* ]]
+}
+
+@test "fidelity: a script with an error is refused with its place" {
+	printf 'mmap 1p\nmunmap\n' >"$T/s.q"
+	run "$QUIRE" fidelity --script "$T/s.q"
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"s:2:"* ]]
+}
