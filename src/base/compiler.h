@@ -13,6 +13,16 @@
 #define ATTR_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ATTR_UNUSED __attribute__((unused))
 
+/* Fetch a line that will be written. (The builtin asks for it to be read, unless told that the CPU is a newer one.) */
+static inline void prefetch_write(const void *p)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
+
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

@@ -206,6 +206,14 @@ struct cpu {
 	uint64_t now_ps;       /* virtual time of this CPU (model) */
 	uint64_t run_until_ps; /* beyond this, let CPUs that are behind go first (model); ~0 when alone */
 	uint64_t fault_start_ps; /* when the exception being handled began (set by the machine before hooks.fault) */
+	/*
+	 * How many more frames the engine may clear while it clears one for a fault (host: clearing several past the caches costs
+	 * less each than one by one). 0: none.
+	 */
+	uint32_t clear_ahead;
+	uint32_t fault_offset; /* (clear_ahead) where in its page the access was that has faulted: the next one may be likewise */
+	/* The last-level entry of a base page that the engine filled last; the host machine, which sets it to NULL, is spared a walk. */
+	const uint64_t *fault_entry;
 	bool uncharged;        /* charges are free here (host): they are not even called */
 	bool need_resched;     /* the time slice is over or somebody waits: call machine_resched at the next user boundary */
 	uint32_t lock_depth;   /* debug: locks held */

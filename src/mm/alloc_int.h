@@ -59,7 +59,17 @@ paddr_t node_boot_limit(const struct machine_node *mn);
  */
 bool memmap_materialise(struct quire *q, struct zone *z);
 /* Charge a write to the structure that a list link lies in: a frame's descriptor or a list head in kernel memory. */
-void memmap_touch_link(struct cpu *c, const struct list_head *l);
+void memmap_touch_link_charged(struct cpu *c, const struct list_head *l);
+
+static inline void memmap_touch_link(struct cpu *c, const struct list_head *l)
+{
+#ifndef QUIRE_NO_CHARGES
+	if (likely(!c->uncharged))
+		memmap_touch_link_charged(c, l);
+#else
+	(void)c, (void)l;
+#endif
+}
 
 /* ---- zone.c ---- */
 /* Watermarks and reserves of all zones, sizes of the per-CPU lists; after the zones' extents are known. */
@@ -95,5 +105,9 @@ static inline unsigned pcp_order(int index)
 
 struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt);
 void pcp_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
+/* Clear the user frames that this CPU's next faults will take, c->clear_ahead at most. */
+void pcp_clear_ahead(struct cpu *c, struct zone *z);
+/* The next fault will take the next of them, and the program write to it: fetch the line. */
+void pcp_fetch_next(struct cpu *c, struct zone *z);
 
 #endif

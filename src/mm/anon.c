@@ -23,12 +23,13 @@ ATTR_NOINLINE void map_anon(struct fault *f, struct frame *page)
 
 	page->mapping = f->v->anon_id;
 	page->index = vma_page_index(f->v, f->va);
-	frame_set(page, FRAME_ANON | FRAME_SWAPBACKED);
-	rmap_add_pte(c, page, page);
+	frame_flags_put(page, frame_flags(page) | FRAME_ANON | FRAME_SWAPBACKED); /* nobody else has it yet */
+	rmap_add_new(c, page);
 	if (f->v->flags & VM_LOCKED)
 		rmap_mlock(c, page);
 	mm_rss_add(c, f->mm, RSS_ANON, 1);
 	pte_write(c, &f->pte, pte_owned(c->m, page, f->v->flags));
+	c->fault_entry = f->pte.entry;
 	machine_path(c, prev);
 }
 

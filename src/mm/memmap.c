@@ -31,13 +31,11 @@ paddr_t frame_desc_pa(const struct quire *q, const struct frame *f)
 	return q->section_map[n >> SECTION_SHIFT] + (n & (SECTION_FRAMES - 1)) * sizeof(struct frame);
 }
 
-void memmap_touch_link(struct cpu *c, const struct list_head *l)
+void memmap_touch_link_charged(struct cpu *c, const struct list_head *l)
 {
 	const struct machine *m = c->m;
 	uint64_t off = (uint64_t)((const char *)l - (const char *)m->memmap);
 
-	if (c->uncharged)
-		return;
 	if (off < m->max_pfn * sizeof(struct frame))
 		frame_touch(c, m->memmap + off / sizeof(struct frame), TOUCH_WRITE);
 	else

@@ -96,6 +96,33 @@ static struct frame *find_block(struct cpu *c, const struct alloc_req *r, int ni
 	return f;
 }
 
+/*
+ * A user's frame of order 0, on a machine where clearing several at once pays: it has been cleared with an earlier one, or those
+ * that follow are cleared with it. Counted when they are used.
+ */
+static int clear_with_others(struct cpu *c, struct frame *f, const struct alloc_req *r, bool cleared)
+{
+	struct zone *z = frame_zone_of(c->q, f);
+	int err = 0;
+
+	if (cleared) {
+		vmstat_inc(c, VM_quire_pages_cleared);
+	} else {
+		err = clear_block(c, f, r);
+		if (!err)
+			pcp_clear_ahead(c, z);
+	}
+	pcp_fetch_next(c, z);
+	return err;
+}
+
+static int clear_new(struct cpu *c, struct frame *f, const struct alloc_req *r, bool cleared)
+{
+	if (unlikely(c->clear_ahead) && !r->order && r->gfp & GFP_MOVABLE)
+		return clear_with_others(c, f, r, cleared);
+	return clear_block(c, f, r);
+}
+
 struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 {
 	int nid = req->nid == NID_NONE ? c->nid : req->nid;
@@ -108,9 +135,11 @@ struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 	outer = machine_work(c, PATH_PAGE_ALLOC, 1);
 	f = find_block(c, req, nid);
 	if (f) {
+		bool cleared = (frame_flags(f) & FRAME_CLEARED) != 0;
+
 		count_alloc(c, f, req->order, nid);
 		frame_prep(c, f, req->order, req->gfp & GFP_COMP);
-		if (req->gfp & GFP_ZERO && clear_block(c, f, req)) {
+		if (req->gfp & GFP_ZERO && clear_new(c, f, req, cleared)) {
 			frame_put(c, f);
 			f = NULL;
 		}

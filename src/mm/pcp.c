@@ -76,12 +76,12 @@ static ATTR_ALWAYS_INLINE void pcp_push(struct cpu *c, struct pcp_list *p, struc
 }
 
 static ATTR_ALWAYS_INLINE void pcp_unlink(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt,
-					  int idx)
+					  int idx, uint64_t keep)
 {
 	const struct list_head *prev = f->lru.prev, *next = f->lru.next;
 
 	list_del(&f->lru);
-	frame_flags_put(f, frame_flags(f) & FRAME_PLACE_MASK);
+	frame_flags_put(f, frame_flags(f) & keep);
 	p->count[mt][idx]--;
 	p->total -= 1U << pcp_order(idx);
 	frame_touch(c, f, TOUCH_WRITE);
@@ -120,10 +120,35 @@ struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migr
 		pcp_refill(c, z, p, mt, idx);
 	if (!list_empty(&p->list[mt][idx])) {
 		f = list_first_entry(&p->list[mt][idx], struct frame, lru);
-		pcp_unlink(c, p, f, mt, idx);
+		pcp_unlink(c, p, f, mt, idx, FRAME_PLACE_MASK | FRAME_CLEARED);
 	}
 	machine_path(c, outer);
 	return f;
+}
+
+void pcp_clear_ahead(struct cpu *c, struct zone *z)
+{
+	struct pcp_list *p = pcp_of(c, z);
+	uint32_t left = c->clear_ahead;
+	struct frame *f;
+
+	list_for_each_entry(f, &p->list[MIGRATE_MOVABLE][0], lru) {
+		if (!left-- || (frame_flags(f) & FRAME_CLEARED) || machine_clear_page(c, frame_pfn(c->m, f)))
+			break;
+		frame_flags_put(f, frame_flags(f) | FRAME_CLEARED);
+	}
+}
+
+void pcp_fetch_next(struct cpu *c, struct zone *z)
+{
+	struct list_head *l = &pcp_of(c, z)->list[MIGRATE_MOVABLE][0];
+
+	if (!list_empty(l)) {
+		struct frame *f = list_first_entry(l, struct frame, lru);
+
+		if (frame_flags(f) & FRAME_CLEARED)
+			prefetch_write((const char *)machine_ptr(c->m, pfn_to_paddr(frame_pfn(c->m, f))) + c->fault_offset);
+	}
 }
 
 /* Give back at least `frames` frames, starting with one list and going round. */
@@ -140,7 +165,7 @@ static void pcp_trim(struct cpu *c, struct zone *z, struct pcp_list *p, uint32_t
 			struct frame *f = list_last_entry(l, struct frame, lru);
 
 			machine_work(c, PATH_PCP_REFILL, 1);
-			pcp_unlink(c, p, f, (enum migrate_type)mt, (int)idx);
+			pcp_unlink(c, p, f, (enum migrate_type)mt, (int)idx, FRAME_PLACE_MASK);
 			buddy_free(c, z, f, pcp_order((int)idx));
 		}
 		if (++mt == NR_MIGRATE_TYPES) {

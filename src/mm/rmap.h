@@ -90,6 +90,14 @@ static inline void rmap_add_pte(struct cpu *c, struct frame *head, struct frame 
 	vmstat_inc(c, frame_flags(head) & FRAME_ANON ? VM_nr_anon_pages : VM_nr_mapped);
 }
 
+/* The same for an anonymous frame of order 0 that nobody else has yet. */
+static inline void rmap_add_new(struct cpu *c, struct frame *page)
+{
+	frame_touch(c, page, TOUCH_ATOMIC);
+	__atomic_store_n(&page->mapcount, 0, __ATOMIC_RELAXED);
+	vmstat_inc(c, VM_nr_anon_pages);
+}
+
 /* Parts of a huge page are not mapped by anybody any more: reclaim could split it and free them. */
 static inline void rmap_partially_mapped(struct cpu *c, struct frame *head)
 {
@@ -117,6 +125,17 @@ static inline void rmap_remove_pte(struct cpu *c, struct frame *head, struct fra
 	}
 	if ((vm_flags & VM_LOCKED) && !(frame_flags(head) & FRAME_HEAD))
 		rmap_munlock(c, head);
+}
+
+/* The same where the entry says that the frame, anonymous and of order 0, is this mapping's alone: nobody else changes the count. */
+static inline void rmap_remove_sole(struct cpu *c, struct frame *page, uint64_t vm_flags)
+{
+	frame_touch(c, page, TOUCH_ATOMIC);
+	ASSERT_DEBUG(!__atomic_load_n(&page->mapcount, __ATOMIC_RELAXED));
+	__atomic_store_n(&page->mapcount, -1, __ATOMIC_RELAXED);
+	vmstat_add(c, VM_nr_anon_pages, -1);
+	if (vm_flags & VM_LOCKED)
+		rmap_munlock(c, page);
 }
 
 /* A PMD maps the whole folio from now on. */

@@ -26,6 +26,11 @@ ATTR_NOINLINE static bool zap_pte(struct pt_range *w, const struct pt_ref *r, va
 		return false;
 	struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);
 
+	if ((e & PTE_SOFT_EXCLUSIVE) && (frame_flags(page) & (FRAME_ANON | FRAME_HEAD | FRAME_TAIL)) == FRAME_ANON) {
+		z->rss[RSS_ANON]--;
+		rmap_remove_sole(c, page, w->v->flags);
+		return tlb_gather_add(c, z->g, page);
+	}
 	if ((e & PTE_DIRTY) && !(frame_flags(head) & FRAME_ANON))
 		frame_set(head, FRAME_DIRTY);
 	z->rss[frame_rss(head)]--;

@@ -252,6 +252,127 @@ static void clear_and_copy(void **state)
 	}
 }
 
+/* Where a page's second write goes: into the line of the first or into another one. */
+static unsigned second_at(unsigned i)
+{
+	return i & 1 ? i % 64 * 64 + 16 : (i * 7 + 1) % 64 * 64;
+}
+
+/* The page at va: `first` from offset a on, `second` from offset b on, nothing else. */
+static void check_page(struct cpu *c, vaddr_t va, unsigned a, uint64_t first, unsigned b, uint64_t second)
+{
+	uint64_t words[PAGE_SIZE / 8];
+	size_t done;
+
+	assert_int_equal(host_read(c, va, words, sizeof(words), &done), 0);
+	for (unsigned i = 0; i < PAGE_SIZE / 8; i++)
+		assert_int_equal(words[i], i == b / 8 ? second : i == a / 8 ? first : 0);
+}
+
+/*
+ * Faults at every line of a page, each way to clear: frames that held other bytes before are zero but for what was written, whether
+ * they were cleared alone, ahead, or in two halves; they are counted when they are used; and what is copied is all of the page.
+ */
+static void faulting_lines(void **state)
+{
+	enum { PAGES = 512 };
+	struct host_world w;
+	struct mm *mm, *child;
+	struct knobs k;
+
+	(void)state;
+	knobs_default(&k);
+	k.thp_enabled = THP_NEVER;
+	for (unsigned how = 0; how < 3; how++) {
+		struct host_options o = small;
+
+		o.clear = (enum host_clear)how;
+		world_open(&w, &o, &k);
+		mm = space(&w);
+		for (unsigned round = 0; round < 2; round++) {
+			vaddr_t va = map_some(w.c, mm, PAGES * PAGE_SIZE);
+			int64_t cleared = vmstat_read(w.q, VM_quire_pages_cleared);
+
+			for (unsigned i = 0; i < PAGES; i++)
+				assert_int_equal(host_store(w.c, va + i * PAGE_SIZE + i % 64 * 64 + 8, 8, i + 1), 0);
+			assert_int_equal(vmstat_read(w.q, VM_quire_pages_cleared) - cleared, PAGES);
+			for (unsigned i = 0; i < PAGES; i++)
+				check_page(w.c, va + i * PAGE_SIZE, i % 64 * 64 + 8, i + 1, PAGE_SIZE, 0);
+			world_valid(&w);
+			assert_int_equal(mm_fork(w.c, mm, &child), 0);
+			for (unsigned i = 0; i < PAGES; i++) {
+				assert_int_equal(host_store(w.c, va + i * PAGE_SIZE + second_at(i), 8, ~0ULL), 0);
+				check_page(w.c, va + i * PAGE_SIZE, i % 64 * 64 + 8, i + 1, second_at(i), ~0ULL);
+			}
+			mm_activate(w.c, child);
+			for (unsigned i = 0; i < PAGES; i++)
+				check_page(w.c, va + i * PAGE_SIZE, i % 64 * 64 + 8, i + 1, PAGE_SIZE, 0);
+			mm_activate(w.c, mm);
+			mm_put(w.c, child);
+			for (unsigned i = 0; i < PAGES; i++)
+				for (unsigned at = 0; at < PAGE_SIZE; at += 8)
+					assert_int_equal(host_store(w.c, va + i * PAGE_SIZE + at, 8, ~0ULL), 0);
+			assert_int_equal(mm_munmap(w.c, mm, va, PAGES * PAGE_SIZE), 0);
+		}
+		space_end(&w, mm);
+		world_close(&w);
+	}
+}
+
+static struct {
+	int (*fault)(struct cpu *c, vaddr_t va, unsigned err);
+	struct cpu *other;
+	struct mm *mm;
+	bool over;
+} late;
+
+/* Between a fault and the access that it was for, another CPU unmaps the page, and its table becomes the neighbour's. */
+static int fault_too_late(struct cpu *c, vaddr_t va, unsigned err)
+{
+	int rc = late.fault(c, va, err);
+
+	if (c == late.other || late.over)
+		return rc;
+	late.over = true;
+	assert_int_equal(rc, 0);
+	assert_int_equal(mm_munmap(late.other, late.mm, ALIGN_DOWN(va, PMD_SIZE), PMD_SIZE), 0);
+	assert_int_equal(host_store(late.other, va + PMD_SIZE, 8, 7), 0);
+	return rc;
+}
+
+/* What the engine says it has filled counts only while nobody has asked for a flush since. */
+static void entry_of_a_freed_table(void **state)
+{
+	struct host_world w;
+	struct mm *mm;
+	struct knobs k;
+	uint64_t v;
+
+	(void)state;
+	knobs_default(&k);
+	k.thp_enabled = THP_NEVER;
+	world_open(&w, &small, &k);
+	mm = space(&w);
+	vaddr_t va = ALIGN_UP(map_some(w.c, mm, 4 * PMD_SIZE), PMD_SIZE);
+
+	assert_int_equal(host_store(w.c, va + 2 * PMD_SIZE, 8, 1), 0); /* the upper tables stay */
+	late.mm = mm;
+	late.over = false;
+	assert_int_equal(host_attach(w.m, &late.other), 0);
+	mm_activate(late.other, mm);
+	late.fault = w.m->hooks.fault;
+	w.m->hooks.fault = fault_too_late;
+	assert_int_equal(host_store(w.c, va + 5 * PAGE_SIZE, 8, 9), -EFAULT);
+	w.m->hooks.fault = late.fault;
+	assert_true(late.over);
+	assert_int_equal(host_load(w.c, va + PMD_SIZE + 5 * PAGE_SIZE, 8, &v), 0);
+	assert_int_equal(v, 7);
+	mm_activate(late.other, NULL);
+	host_detach(late.other);
+	space_end(&w, mm);
+	world_close(&w);
+}
+
 /* ---- tasks ---- */
 
 struct job {
@@ -602,6 +723,8 @@ int main(void)
 		cmocka_unit_test(runs),
 		cmocka_unit_test(cow),
 		cmocka_unit_test(clear_and_copy),
+		cmocka_unit_test(faulting_lines),
+		cmocka_unit_test(entry_of_a_freed_table),
 		cmocka_unit_test(tasks),
 		cmocka_unit_test(ping_pong),
 		cmocka_unit_test(endings),

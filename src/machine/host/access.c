@@ -158,6 +158,27 @@ again:
 	}
 }
 
+/*
+ * After a fault on a write: the translation from the entry that the engine says it has filled. False: walk. The table is still there
+ * and the entry is this address's, because no request has come in since before the fault: whoever takes a table away, or makes it
+ * read-only above the entry, asks first (S1, S3: from here on he waits for us). Only for writes, which a table that is shared further
+ * up never serves.
+ */
+static bool refill(struct host_cpu *h, vaddr_t va, uint64_t done, char **ret)
+{
+	const uint64_t need = PTE_PRESENT | PTE_WRITE | PTE_USER | PTE_ACCESSED | PTE_DIRTY;
+	uint64_t v;
+
+	if (!h->c.fault_entry || h->done != done)
+		return false;
+	v = __atomic_load_n(h->c.fault_entry, __ATOMIC_ACQUIRE);
+	if ((v & need) != need)
+		return false;
+	fill(h, va, v, PAGE_SHIFT);
+	*ret = (char *)machine_ptr(h->c.m, v & PTE_ADDR_MASK) + (va & ~PAGE_MASK);
+	return true;
+}
+
 /* ---- accesses ---- */
 
 /* Outside of the access: let the engine bring the page in. */
@@ -170,6 +191,9 @@ ATTR_NOINLINE static int fault(struct host_cpu *h, vaddr_t va, uint32_t code)
 	if (!c->m->hooks.fault)
 		return -EFAULT;
 	h->stats.faults++;
+	c->fault_entry = NULL;
+	c->fault_offset = (uint32_t)(va & ~PAGE_MASK);
+	h->keep = ALIGN_DOWN(c->fault_offset, CACHE_LINE);
 	c->fault_start_ps = host_now_ns(c) * PS_PER_NS;
 	return c->m->hooks.fault(c, va, code & ~NOT_MAPPED);
 }
@@ -179,6 +203,7 @@ ATTR_NOINLINE static int translate(struct host_cpu *h, vaddr_t va, unsigned flag
 {
 	for (unsigned try = 0; try < MAX_RETRIES; try++) {
 		uint32_t code = walk(h, va, flags, ret);
+		uint64_t done = h->done;
 		int err;
 
 		if (!code)
@@ -187,6 +212,8 @@ ATTR_NOINLINE static int translate(struct host_cpu *h, vaddr_t va, unsigned flag
 		if (err)
 			return err;
 		host_access_begin(h);
+		if ((flags & ACCESS_WRITE) && likely(refill(h, va, done, ret)))
+			return 0;
 	}
 	quire_bug(__FILE__, __LINE__, "fault hook makes progress");
 }

@@ -140,6 +140,7 @@ static struct host_cpu *make_cpu(struct host_machine *hm, unsigned id)
 	h->c.id = id;
 	h->c.run_until_ps = ~0ULL;
 	h->c.uncharged = true;
+	h->c.clear_ahead = hm->clear_ahead;
 	for (unsigned n = 0; n < hm->m.nr_nodes; n++)
 		if (id - hm->m.nodes[n].first_cpu < hm->m.nodes[n].nr_cpus)
 			h->c.nid = (int32_t)n;
@@ -147,6 +148,7 @@ static struct host_cpu *make_cpu(struct host_machine *hm, unsigned id)
 	h->seen = HOST_SEEN_NONE;
 	h->state = HOST_QUIESCENT;
 	h->key = TLB_VALID;
+	h->keep = PAGE_SIZE;
 	return h;
 }
 
@@ -243,6 +245,7 @@ int host_create(const struct host_options *options, struct machine **ret, char *
 	hm->shootdown = o.shootdown;
 	hm->place = o.place;
 	host_pages_choose(hm, o.clear);
+	host_clock_setup(hm);
 	list_init(&hm->pending);
 	pthread_mutex_init(&hm->lock, NULL);
 	pthread_cond_init(&hm->changed, NULL);

@@ -65,6 +65,7 @@ struct host_cpu {
 	pfn_t root;
 	uint32_t ctx;
 	uint32_t epoch;
+	uint32_t keep; /* line of the faulting access, for the first page that is cleared or copied; PAGE_SIZE: none */
 	struct host_machine *hm;
 
 	/* flushers write, the owner reads at each access */
@@ -79,6 +80,9 @@ struct host_cpu {
 	/* reader-writer locks that this CPU holds for reading: written by the owner, searched by writers */
 	const struct mrwlock *reading[HOST_READ_SLOTS] __attribute__((aligned(64)));
 	uint32_t rw_wake; /* futex: a writer on this CPU that waits for readers */
+
+	/* the owner's clock: time at a reading of the counter, ns for each count in 2^-32, how long that holds (task.c) */
+	uint64_t clock_ns, clock_tsc, clock_mult, clock_window;
 
 	/* the thread */
 	uint32_t wake __attribute__((aligned(64))); /* futex: a wake-up has arrived (CPUs without a task) */
@@ -99,9 +103,12 @@ struct host_cpu {
 struct host_machine {
 	struct machine m; /* must be first */
 	enum host_shootdown shootdown;
-	void (*clear)(void *page);
-	void (*copy)(void *dst, const void *src);
+	/* keep: offset of the line in the page that is wanted next, or PAGE_SIZE (pages.c) */
+	void (*clear)(void *page, unsigned keep);
+	void (*copy)(void *dst, const void *src, unsigned keep);
+	uint32_t clear_ahead;
 	bool place;
+	uint64_t tsc_start, clock_start; /* counter (0: not to be used) and clock at the beginning */
 	int *real_cpus; /* that this process may use */
 	unsigned nr_real_cpus;
 	struct host_cpu *cpu[HOST_MAX_CPUS];
@@ -202,6 +209,7 @@ void host_downgrade(struct cpu *c, struct mrwlock *l);
 
 /* ---- task.c ---- */
 
+void host_clock_setup(struct host_machine *hm);
 uint64_t host_now_ns(struct cpu *c);
 struct cpu *host_resched(struct cpu *c);
 void host_block(struct cpu *c);
