@@ -2,6 +2,7 @@
 #ifndef QUIRE_CLI_BENCH_H
 #define QUIRE_CLI_BENCH_H
 
+int bench_alloc_command(int argc, char **argv);
 int bench_linux_command(int argc, char **argv);
 
 #endif

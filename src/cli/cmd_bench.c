@@ -14,7 +14,8 @@
 
 static const struct opt_help help = {
 	.usage = "quire bench replay [OPTIONS] [TRACE.qtr [-- PROGRAM ARGUMENTS]]\n"
-		 "       quire bench linux [OPTIONS]",
+		 "       quire bench linux [OPTIONS]\n"
+		 "       quire bench alloc [OPTIONS]",
 	.text = "References replayed a second on one CPU, with the whole engine in the loop: a stream (stride of 8 "
 		"bytes), uniformly random loads,\n"
 		"and a recording: TRACE, or redis under its own benchmark, recorded for the purpose. Beside it stand "
@@ -140,13 +141,15 @@ static int run(int argc, char **argv)
 		{ 0 },
 	};
 
+	if (argc > 1 && !strcmp(argv[1], "alloc"))
+		return bench_alloc_command(argc, argv);
 	if (argc > 1 && !strcmp(argv[1], "linux"))
 		return bench_linux_command(argc, argv);
 	code = opt_parse(argc, argv, opts, &help, &args, &program);
 	if (code >= 0)
 		return code;
 	if (!args.nr || strcmp(args.v[0], "replay"))
-		return usage_error("bench", "replay or linux? ('quire bench replay', 'quire bench linux')");
+		return usage_error("bench", "replay, linux or alloc? ('quire bench replay', 'quire bench linux', 'quire bench alloc')");
 	if (args.nr > 2)
 		return usage_error("bench", "one recording at a time");
 	if (program && (args.nr < 2 || !program[0]))

@@ -16,7 +16,7 @@
 static const char *const generated[] = { "stream", "random" };
 
 struct run_args {
-	const char *machine, *json;
+	const char *machine, *json, *proc;
 	struct opt_list set, vary, inject, operands;
 	uint64_t seed, size, count, repeat, jobs, host_memory;
 	bool profile, keep_addresses, quiet;
@@ -135,6 +135,7 @@ static int report(const struct run_args *a, const struct lab_options *o, const s
 			fputc('\n', f);
 			report_run_profile(f, o, r, bold);
 		}
+		report_run_proc(f, r);
 		fflush(f);
 	}
 	return code;
@@ -228,6 +229,8 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 		o.host = &host;
 		o.jobs = 1; /* rows side by side would disturb each other */
 	}
+	if (a->proc && memory_proc_parse(a->proc, &o.proc, err, sizeof(err)))
+		return usage_error("run", "--proc: %s", err);
 	if (settings_expand(a->set.v, a->set.nr, a->vary.v, a->vary.nr, &settings, err, sizeof(err)))
 		return usage_error("run", "%s", err);
 	if (o.source.kind == LAB_FILE && access(o.source.name, R_OK))
@@ -279,6 +282,9 @@ static int run(int argc, char **argv)
 		{ "jobs", 0, OPT_COUNT, &a.jobs, 1, 256, "N",
 		  "rows replayed at once; default: as many as there are CPUs" },
 		INJECT_ARGS_OPTION(&a.inject),
+		{ "proc", 0, OPT_TEXT, &a.proc, 0, 0, "FILE,...",
+		  "print the page allocator's state after each row, as Linux's buddyinfo, pagetypeinfo, zoneinfo, unusable_index "
+		  "or extfrag_index" },
 		{ "quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "no table and no progress" },
 		{ 0 },
 	};

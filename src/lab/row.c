@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -201,6 +202,22 @@ static int create_machine(const struct lab_options *o, struct lab_row *row, stru
 	return host_create(&ho, ret, row->err, sizeof(row->err));
 }
 
+static void collect_proc(const struct lab_options *o, const struct quire *q, struct lab_row *row)
+{
+	for (unsigned p = 0; p < NR_MEMORY_PROCS; p++) {
+		size_t len;
+		FILE *f = o->proc & 1U << p ? open_memstream(&row->proc[p], &len) : NULL;
+
+		if (!f)
+			continue;
+		memory_proc_print(f, q, (enum memory_proc)p);
+		if (fclose(f)) {
+			free(row->proc[p]);
+			row->proc[p] = NULL;
+		}
+	}
+}
+
 static int replay_on(const struct lab_options *o, struct machine *m, struct trace_source *s, struct lab_row *row,
 		     void (*progress)(void *arg, uint64_t refs), void *progress_arg)
 {
@@ -234,6 +251,7 @@ static int replay_on(const struct lab_options *o, struct machine *m, struct trac
 	row->host_cpu_ns = host_now_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu;
 	lab_collect(&row->metrics, m, q, &row->replay);
 	lab_collect_inject(&row->metrics, in);
+	collect_proc(o, q, row);
 	inject_detach(in);
 	if (o->profile && !o->host)
 		memcpy(row->path, model_path_stats(m), sizeof(row->path));

@@ -274,8 +274,11 @@ int lab_run(const struct lab_options *o, struct lab_result *ret, char *err, size
 
 void lab_result_done(struct lab_result *r)
 {
-	for (size_t i = 0; i < r->nr_rows; i++)
+	for (size_t i = 0; i < r->nr_rows; i++) {
 		metrics_done(&r->rows[i].metrics);
+		for (unsigned p = 0; p < NR_MEMORY_PROCS; p++)
+			free(r->rows[i].proc[p]);
+	}
 	free(r->rows);
 	*r = (struct lab_result){ 0 };
 }

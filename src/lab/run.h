@@ -6,6 +6,7 @@
 #ifndef QUIRE_LAB_RUN_H
 #define QUIRE_LAB_RUN_H
 
+#include "lab/memory_proc.h"
 #include "lab/metrics.h"
 #include "lab/settings.h"
 #include "machine/host/host.h"
@@ -44,6 +45,7 @@ struct lab_options {
 		jobs; /* rows at once, for files and generated traces; 0: 1; a live program's rows run together */
 	bool keep_addresses, profile;
 	const struct inject_rules *inject; /* may be NULL: calls that fail on purpose */
+	unsigned proc; /* of enum memory_proc, a bit each: the allocator's state afterwards, in lab_row.proc */
 	uint64_t live_memory; /* of the store between a live program and the engines; 0: 512 MiB */
 	void (*progress)(void *arg,
 			 const struct lab_progress *p); /* may be NULL; about five times a second, from any thread */
@@ -59,6 +61,7 @@ struct lab_row {
 	bool started, replayed, finished; /* replayed: the source was opened; finished: to its end, without an error */
 	int error;
 	char err[256];
+	char *proc[NR_MEMORY_PROCS]; /* text, where lab_options.proc asked for it and there was memory; else NULL */
 	uint64_t host_ns,
 		host_cpu_ns; /* what the replay took here, by the clock and of the thread: never part of a result */
 };

@@ -37,10 +37,10 @@
 	/* physical memory */                                                                       \
 	PATH(PAGE_ALLOC, "page alloc: choice of zone", "page_alloc,zonelist_alloc,zone_alloc,zone_watermark_ok,count_alloc,frame_prep") \
 	PATH(PAGE_FREE, "page free: checks", "page_free,frame_unprep")                              \
-	PATH(PCP_ALLOC, "page alloc: per-CPU list", "pcp_alloc")                                    \
+	PATH(PCP_ALLOC, "page alloc: per-CPU list", "pcp_alloc,pcp_alloc_bulk")                                    \
 	PATH(PCP_FREE, "page free: per-CPU list", "pcp_free")                                       \
 	PATH(PCP_REFILL, "page alloc: refill and trim of a per-CPU list", "pcp_refill,pcp_trim")    \
-	PATH(BUDDY_ALLOC, "page alloc: buddy", "buddy_alloc,buddy_take,buddy_expand,buddy_steal,steal_from,steal_block,pageblock_claim") \
+	PATH(BUDDY_ALLOC, "page alloc: buddy", "buddy_alloc,buddy_take,buddy_expand,steal_from,steal_block,claim_block,pageblock_claim,pageblock_count,pageblock_move_free,pageblocks_retype,zone_boost") \
 	PATH(BUDDY_FREE, "page free: buddy", "buddy_free")                                          \
 	PATH(PREP_COMPOUND, "page alloc: compound tails", "frame_prep_compound")                    \
 	PATH(CLEAR_COMPOUND, "page free: compound tails", "frame_clear_compound")                   \

@@ -7,6 +7,7 @@
 
 #include "mm/system.h"
 
+#define DMA32_END_PFN (1ULL << (32 - PAGE_SHIFT))
 #define KERNEL_IMAGE_BYTES (16ULL << 20) /* kernel image and its own page tables, at the start of node 0 */
 #define PAGEBLOCK_FRAMES (1ULL << PAGEBLOCK_ORDER)
 #define MAX_ORDER_FRAMES (1ULL << MAX_ORDER)
@@ -75,8 +76,20 @@ static inline void memmap_touch_link(struct cpu *c, const struct list_head *l)
 /* Watermarks and reserves of all zones, sizes of the per-CPU lists; after the zones' extents are known. */
 void zone_setup_watermarks(struct quire *q);
 void pcp_setup(struct quire *q);
-/* Can the zone give a block and stay above the mark? Charges the look. */
+/* Can the zone give a block and stay above the mark, its boost included? Charges the look. */
 bool zone_watermark_ok(struct cpu *c, struct zone *z, unsigned order, enum zone_watermark mark, enum zone_type highest);
+/* The same of n single frames. */
+bool zone_watermark_ok_bulk(struct cpu *c, struct zone *z, uint64_t n, enum zone_watermark mark, enum zone_type highest);
+/*
+ * Raise the watermarks for a while, since a pageblock was about to be mixed: memory freed meanwhile makes the next mixing
+ * less likely. z->lock held. And the end of it, z->lock not held.
+ */
+void zone_boost(struct cpu *c, struct zone *z);
+void zone_boost_end(struct cpu *c, struct zone *z);
+
+/* ---- zonelist.c ---- */
+/* Each node's order of fallback, and where its movable zone starts. Nothing but the machine's nodes and the knobs is needed. */
+void zonelist_setup(struct quire *q);
 
 /* ---- frame.c ---- */
 void frame_prep(struct cpu *c, struct frame *f, unsigned order, bool compound);
@@ -84,7 +97,8 @@ void frame_prep(struct cpu *c, struct frame *f, unsigned order, bool compound);
 void frame_unprep(struct cpu *c, struct frame *f, unsigned order);
 
 /* ---- buddy.c: z->lock held ---- */
-struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt);
+/* nofragment: don't mix types within a pageblock, rather fail. */
+struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt, bool nofragment);
 void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
 /* Take this very block, which is free and of this order. */
 void buddy_take_block(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
@@ -92,18 +106,20 @@ void buddy_take_block(struct cpu *c, struct zone *z, struct frame *f, unsigned o
 void buddy_seed(struct quire *q, struct zone *z, uint64_t pfn_v, unsigned order, enum migrate_type mt);
 
 /* ---- pcp.c ---- */
-/* Which of a per-CPU list's two orders, or -1: not kept there. */
+/* Which of a per-CPU list's orders (0 to 3, and huge pages), or -1: not kept there. */
 static inline int pcp_index(unsigned order)
 {
-	return order == 0 ? 0 : order == HPAGE_PMD_ORDER ? 1 : -1;
+	return order <= PCP_COSTLY_ORDER ? (int)order : order == HPAGE_PMD_ORDER ? (int)PCP_COSTLY_ORDER + 1 : -1;
 }
 
 static inline unsigned pcp_order(int index)
 {
-	return index ? HPAGE_PMD_ORDER : 0;
+	return index <= (int)PCP_COSTLY_ORDER ? (unsigned)index : HPAGE_PMD_ORDER;
 }
 
-struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt);
+struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt, bool nofragment);
+/* Up to n single frames into ret; how many. */
+unsigned pcp_alloc_bulk(struct cpu *c, struct zone *z, enum migrate_type mt, unsigned n, struct frame **ret);
 void pcp_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
 /* Clear the user frames that this CPU's next faults will take, c->clear_ahead at most. */
 void pcp_clear_ahead(struct cpu *c, struct zone *z);

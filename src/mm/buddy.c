@@ -7,10 +7,17 @@
  *  A2 A block is aligned to its size and lies within [first_pfn, deferred_pfn).
  *  A3 No two free buddies of one order below MAX_ORDER exist: they would have been merged.
  *  A4 free_pages is the sum of the blocks and the deferred frames.
- *  A5 A free block of a pageblock or more is on the list of its pageblocks' type.
+ *  A5 A free block is on the list of its pageblock's type (of all its pageblocks' type, when it is that large).
+ *  A6 A pageblock changes its type only while it is claimed (all its free blocks move with it) or merged into a larger
+ *     free block.
  * A pageblock (2 MiB) has a migrate type: freed blocks go to that type's lists, so that movable and unmovable frames
- * do not mix. A type that has run out steals from another, the largest block first, since then the fewest pageblocks
- * become mixed. Deferred sections are movable blocks of the largest order that are written just in time.
+ * do not mix. A type that has run out falls back, by Linux's rules:
+ *  1. Claim: the largest foreign block first, since then the fewest pageblocks become mixed. What covers whole pageblocks
+ *     is taken with them. Of a smaller one, the pageblock is taken over when at least half of it is free or already used
+ *     in our way. Movable requests claim from blocks of 64 KiB (order 4) up only: they do no lasting harm elsewhere.
+ *  2. Steal: the smallest foreign block that will do, whose pageblock stays what it is.
+ * Before a pageblock is mixed the zone's watermarks are boosted. Deferred sections are movable blocks of the largest order
+ * that are written just in time.
  */
 #include "base/assert.h"
 #include "mm/alloc_int.h"
@@ -106,32 +113,65 @@ static void pageblocks_retype(struct cpu *c, struct zone *z, uint64_t start, uin
 }
 
 /*
- * Make the pageblock around a free block ours: move its free blocks to our lists; where they are at least half of it,
- * frames that are freed later follow.
+ * How many of a pageblock's frames are free, and how many of the others can be moved. Frames in use belong to others, who
+ * may change them meanwhile: only their flags are looked at, and the answer is an estimate, as in Linux.
  */
-static void pageblock_claim(struct cpu *c, struct zone *z, uint64_t pfn_v, enum migrate_type mt)
+static void pageblock_count(struct cpu *c, const struct zone *z, uint64_t start, uint64_t *ret_free, uint64_t *ret_movable)
 {
-	uint64_t start = ALIGN_DOWN(pfn_v, PAGEBLOCK_FRAMES), end = MIN(start + PAGEBLOCK_FRAMES, z->deferred_pfn),
-		 moved = 0;
+	uint64_t end = start + PAGEBLOCK_FRAMES;
 
+	*ret_free = *ret_movable = 0;
 	for (uint64_t p = MAX(start, z->first_pfn); p < end;) {
+		const struct frame *f = frame_of(c->m, pfn(p));
+		uint64_t flags = frame_flags(f), n = 1;
+
+		frame_touch(c, f, TOUCH_READ);
+		if (flags & (FRAME_BUDDY | FRAME_HEAD))
+			n = MIN(1ULL << ((flags >> FRAME_ORDER_SHIFT) & 0xff), end - p);
+		if (flags & FRAME_BUDDY)
+			*ret_free += n;
+		else if (flags & (FRAME_ANON | FRAME_FILE | FRAME_LRU))
+			*ret_movable += n;
+		p += n;
+	}
+}
+
+static void pageblock_move_free(struct cpu *c, struct zone *z, uint64_t start, enum migrate_type mt)
+{
+	for (uint64_t p = MAX(start, z->first_pfn); p < start + PAGEBLOCK_FRAMES;) {
 		struct frame *f = frame_of(c->m, pfn(p));
 		unsigned order = frame_order(f);
 
-		frame_touch(c, f, TOUCH_READ);
 		if (!(frame_flags(f) & FRAME_BUDDY)) {
 			p++;
 			continue;
 		}
-		if (frame_mt(f) != mt) {
-			area_del(c, z, f, order);
-			area_add(c, z, f, order, mt);
-		}
-		moved += 1ULL << order;
+		area_del(c, z, f, order);
+		area_add(c, z, f, order, mt);
 		p += 1ULL << order;
 	}
-	if (moved >= PAGEBLOCK_FRAMES / 2)
-		pageblocks_retype(c, z, start, PAGEBLOCK_FRAMES, mt);
+}
+
+/*
+ * Take over the pageblock around a free block of type `from`, where that is worth it. What unmovable and reclaimable
+ * requests find of use in a movable pageblock is all that cannot be moved; in each other's they can't tell.
+ */
+static bool pageblock_claim(struct cpu *c, struct zone *z, uint64_t pfn_v, enum migrate_type mt, enum migrate_type from)
+{
+	uint64_t start = ALIGN_DOWN(pfn_v, PAGEBLOCK_FRAMES), free, movable, alike = 0;
+
+	if (start < z->start_pfn || start + PAGEBLOCK_FRAMES > z->deferred_pfn)
+		return false;
+	pageblock_count(c, z, start, &free, &movable);
+	if (mt == MIGRATE_MOVABLE)
+		alike = movable;
+	else if (from == MIGRATE_MOVABLE)
+		alike = PAGEBLOCK_FRAMES - free - movable;
+	if (free + alike < PAGEBLOCK_FRAMES / 2)
+		return false;
+	pageblock_move_free(c, z, start, mt);
+	pageblocks_retype(c, z, start, PAGEBLOCK_FRAMES, mt);
+	return true;
 }
 
 /*
@@ -161,40 +201,46 @@ static struct frame *steal_block(struct cpu *c, struct zone *z, unsigned order, 
 	for (unsigned o = order; o <= MAX_ORDER; o++) {
 		int from = steal_from(c, z, o, mt);
 
-		if (from >= 0)
-			return buddy_take(c, z, order, (enum migrate_type)from);
+		if (from < 0)
+			continue;
+		vmstat_inc(c, VM_quire_fallback_steal);
+		return buddy_take(c, z, order, (enum migrate_type)from);
 	}
 	return NULL;
 }
 
-static struct frame *buddy_steal(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+/* A block whose pageblock, or pageblocks, come along. Only whole ones with nofragment. */
+static struct frame *claim_block(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt, bool nofragment)
 {
-	for (unsigned o = MAX_ORDER + 1; o-- > order;) {
+	unsigned least = nofragment ? MAX(order, (unsigned)PAGEBLOCK_ORDER) : order;
+
+	if (mt == MIGRATE_MOVABLE)
+		least = MAX(least, PAGEBLOCK_ORDER / 2U);
+	for (unsigned o = MAX_ORDER + 1; o-- > least;) {
 		int from = steal_from(c, z, o, mt);
 
 		if (from < 0)
 			continue;
-		/*
-		 * Movable frames in a foreign pageblock do no lasting harm: they don't take it over for a small block.
-		 */
-		if (mt == MIGRATE_MOVABLE && o < PAGEBLOCK_ORDER / 2)
-			break;
 		struct frame *f = list_first_entry(&z->free_area[o].list[from], struct frame, lru);
 		uint64_t p = frame_pfn(c->m, f).v;
 
 		if (o >= PAGEBLOCK_ORDER) {
 			pageblocks_retype(c, z, p, 1ULL << o, mt);
 			area_del(c, z, f, o);
-			area_add(c, z, f, o, mt);
-		} else {
-			pageblock_claim(c, z, p, mt);
+			buddy_expand(c, z, f, o, order, mt);
+			vmstat_inc(c, VM_quire_fallback_claim);
+			return f;
 		}
-		return buddy_take(c, z, order, mt);
+		zone_boost(c, z);
+		if (pageblock_claim(c, z, p, mt, (enum migrate_type)from)) {
+			vmstat_inc(c, VM_quire_fallback_claim);
+			return buddy_take(c, z, order, mt);
+		}
 	}
-	return steal_block(c, z, order, mt);
+	return NULL;
 }
 
-struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt, bool nofragment)
 {
 	enum machine_path outer = machine_work(c, PATH_BUDDY_ALLOC, 1);
 	struct frame *f = buddy_take(c, z, order, mt);
@@ -207,7 +253,9 @@ struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum mi
 			f = buddy_take(c, z, order, mt);
 	}
 	if (!f)
-		f = buddy_steal(c, z, order, mt);
+		f = claim_block(c, z, order, mt, nofragment);
+	if (!f && !nofragment)
+		f = steal_block(c, z, order, mt);
 	if (f)
 		__atomic_store_n(&z->free_pages, z->free_pages - (1ULL << order), __ATOMIC_RELAXED);
 	machine_path(c, outer);

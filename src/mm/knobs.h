@@ -39,6 +39,9 @@ struct knobs {
 	uint32_t tlb_flush_ceiling; /* quire.tlb_single_page_flush_ceiling: debugfs name in Linux */
 	uint64_t mmap_min_addr;     /* vm.mmap_min_addr */
 	uint32_t watermark_scale_factor; /* vm.watermark_scale_factor */
+	uint32_t watermark_boost_factor; /* vm.watermark_boost_factor */
+	uint32_t lowmem_reserve_dma32, lowmem_reserve_normal; /* vm.lowmem_reserve_ratio_dma32, _normal: two of the sysctl's fields */
+	uint64_t kernelcore, movablecore; /* quire.kernelcore, quire.movablecore: bytes, 0: not given */
 	/* of the host machine: read by whoever creates one, not by the engine */
 	uint32_t shootdown;         /* quire.shootdown */
 	uint32_t host_clear;        /* quire.host_clear */

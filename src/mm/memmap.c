@@ -22,8 +22,6 @@
 
 #include <string.h>
 
-#define DMA32_END_PFN (1ULL << (32 - PAGE_SHIFT))
-
 paddr_t frame_desc_pa(const struct quire *q, const struct frame *f)
 {
 	uint64_t n = (uint64_t)(f - q->m->memmap);
@@ -87,24 +85,27 @@ bool memmap_materialise(struct quire *q, struct zone *z)
 	return true;
 }
 
-/* The part of a node that a zone type covers. */
-static void zone_extent(const struct machine_node *mn, enum zone_type t, uint64_t *ret_start, uint64_t *ret_end)
+static uint64_t node_split(const struct machine_node *mn)
 {
-	uint64_t split = MIN(MAX(mn->start_pfn, DMA32_END_PFN), mn->end_pfn);
+	return MIN(MAX(mn->start_pfn, DMA32_END_PFN), mn->end_pfn);
+}
 
-	*ret_start = t == ZONE_DMA32 ? mn->start_pfn : split;
-	*ret_end = t == ZONE_NORMAL ? mn->end_pfn : split;
-	if (t == ZONE_MOVABLE)
-		*ret_start = *ret_end = mn->end_pfn;
+/* The part of a node that a zone type covers. */
+static void zone_extent(const struct quire *q, int nid, enum zone_type t, uint64_t *ret_start, uint64_t *ret_end)
+{
+	const struct machine_node *mn = &q->m->nodes[nid];
+	uint64_t split = node_split(mn), movable = q->nodes[nid].movable_pfn;
+
+	*ret_start = t == ZONE_DMA32 ? mn->start_pfn : t == ZONE_NORMAL ? split : t == ZONE_MOVABLE ? movable : mn->end_pfn;
+	*ret_end = t == ZONE_DMA32 ? MIN(split, movable) : t == ZONE_NORMAL ? MAX(split, movable) : mn->end_pfn;
 }
 
 /* Boot-time structures stay within the node's lowest zone. */
 paddr_t node_boot_limit(const struct machine_node *mn)
 {
-	uint64_t start, end;
+	uint64_t split = node_split(mn);
 
-	zone_extent(mn, ZONE_DMA32, &start, &end);
-	return (end > start ? end : mn->end_pfn) << PAGE_SHIFT;
+	return (split > mn->start_pfn ? split : mn->end_pfn) << PAGE_SHIFT;
 }
 
 static void zone_init(struct quire *q, int nid, enum zone_type t)
@@ -113,7 +114,7 @@ static void zone_init(struct quire *q, int nid, enum zone_type t)
 
 	z->nid = nid;
 	z->type = t;
-	zone_extent(&q->m->nodes[nid], t, &z->start_pfn, &z->end_pfn);
+	zone_extent(q, nid, t, &z->start_pfn, &z->end_pfn);
 	z->first_pfn = z->start_pfn;
 	mlock_init(&z->lock, RANK_ZONE, machine_pa(q->m, &z->lock));
 	for (unsigned o = 0; o <= MAX_ORDER; o++)
@@ -150,27 +151,6 @@ static int node_place_memmap(struct quire *q, int nid)
 	for (uint64_t s = mn->start_pfn; s < mn->end_pfn; s += SECTION_FRAMES)
 		q->section_map[s >> SECTION_SHIFT] = pa + (s - mn->start_pfn) * sizeof(struct frame);
 	return 0;
-}
-
-/* Other nodes by distance, the nearer first, the lower number first among equals. */
-static void node_order_fallback(struct quire *q, int nid)
-{
-	struct node *n = &q->nodes[nid];
-	const uint8_t *dist = q->m->distance[nid];
-
-	n->nr_fallback = 0;
-	for (unsigned i = 0; i < q->m->nr_nodes; i++) {
-		unsigned at = n->nr_fallback++;
-
-		for (; at; at--) {
-			int prev = n->fallback[at - 1];
-
-			if (prev == nid || ((int)i != nid && dist[prev] <= dist[i]))
-				break;
-			n->fallback[at] = prev;
-		}
-		n->fallback[at] = (int)i;
-	}
 }
 
 /* What boot-time structures took is known: the rest of each zone goes to the allocator. */
@@ -289,6 +269,7 @@ int memory_boot(struct cpu *c, struct quire *q)
 	(void)c;
 	if (err)
 		return err;
+	zonelist_setup(q);
 	for (unsigned i = 0; i < q->m->nr_nodes; i++) {
 		struct node *n = &q->nodes[i];
 
@@ -299,7 +280,6 @@ int memory_boot(struct cpu *c, struct quire *q)
 			n->boot_next = q->m->nodes[i].start_pfn << PAGE_SHIFT;
 			n->boot_limit = node_boot_limit(&q->m->nodes[i]);
 		}
-		node_order_fallback(q, (int)i);
 	}
 	if (tables_boot(q) || percpu_boot(q) || hugetlb_carve(q) || zero_frame_boot(q))
 		return fail(

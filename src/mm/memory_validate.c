@@ -10,7 +10,7 @@
 struct tally {
 	uint64_t free, pcp, owned; /* frames */
 	uint64_t blocks[MAX_ORDER + 1]; /* free blocks by order */
-	uint64_t pcp_blocks[NR_MIGRATE_TYPES][2]; /* on all CPUs' lists */
+	uint64_t pcp_blocks[NR_MIGRATE_TYPES][NR_PCP_ORDERS]; /* on all CPUs' lists */
 };
 
 static int invalid(struct quire *q, const struct zone *z, const char *what, uint64_t p)
@@ -45,9 +45,9 @@ static int check_free(struct quire *q, const struct zone *z, uint64_t p, unsigne
 		return invalid(q, z, "a free block is misaligned or sticks out (A2)", p);
 	if (f->refcount)
 		return invalid(q, z, "a free frame has references (F1)", p);
-	for (uint64_t b = p; order >= PAGEBLOCK_ORDER && b < p + (1ULL << order); b += PAGEBLOCK_FRAMES)
+	for (uint64_t b = p; b < p + (1ULL << order); b += PAGEBLOCK_FRAMES)
 		if (*pageblock_of(z, b) != frame_mt(f))
-			return invalid(q, z, "a free pageblock is on the list of another type (A5)", b);
+			return invalid(q, z, "a free block is on the list of another type than its pageblock's (A5)", b);
 	if (mergeable(q, z, p, order))
 		return invalid(q, z, "two free buddies were not merged (A3)", p);
 	for (uint64_t i = 1; i < 1ULL << order; i++)
@@ -142,14 +142,14 @@ static int check_free_lists(struct quire *q, const struct zone *z, const struct 
 
 static int check_pcp_lists(struct quire *q, const struct zone *z, const struct tally *n)
 {
-	uint64_t nr[NR_MIGRATE_TYPES][2] = { 0 };
+	uint64_t nr[NR_MIGRATE_TYPES][NR_PCP_ORDERS] = { 0 };
 
 	for (unsigned cpu = 0; z->managed && cpu < q->m->nr_cpus; cpu++) {
 		const struct pcp_list *p = &q->percpu[cpu]->pcp[(unsigned)z->nid * NR_ZONES + z->type];
 		uint64_t total = 0;
 
 		for (unsigned mt = 0; mt < NR_MIGRATE_TYPES; mt++) {
-			for (unsigned o = 0; o < 2; o++) {
+			for (unsigned o = 0; o < NR_PCP_ORDERS; o++) {
 				const struct frame *f;
 				uint64_t count = 0;
 
@@ -168,7 +168,7 @@ static int check_pcp_lists(struct quire *q, const struct zone *z, const struct t
 			return invalid(q, z, "a per-CPU list's total is wrong; CPU", cpu);
 	}
 	for (unsigned mt = 0; mt < NR_MIGRATE_TYPES; mt++)
-		for (unsigned o = 0; o < 2; o++)
+		for (unsigned o = 0; o < NR_PCP_ORDERS; o++)
 			if (nr[mt][o] != n->pcp_blocks[mt][o])
 				return invalid(q, z, "frames marked as on a per-CPU list are on none", nr[mt][o]);
 	return 0;

@@ -1,33 +1,41 @@
 /*
  * The page allocator's policy: which zone gives a block, and what is counted.
  *
- * Nodes are tried by distance from the preferred one, in each the higher zone first (NORMAL before DMA32, whose memory
- * others may need). A zone is passed over when giving the block would take it to its low watermark; if all were, the
- * round is repeated down to the min watermark. Nothing goes below that: there is no caller in this system that frees
+ * Nodes are tried by distance from the preferred one, in each the higher zone first (MOVABLE for what can be moved, NORMAL
+ * before DMA32, whose memory others may need). A zone is passed over when giving the block would take it to its low
+ * watermark; if all were, boosts end and the round is repeated, at last down to the min watermark. Where NORMAL has DMA32
+ * below it, a first round on the preferred node mixes no types within a pageblock: it is DMA32's turn before that. Nothing goes below that: there is no caller in this system that frees
  * memory by allocating some. A caller that may reclaim first gives back its CPU's lists and tries again.
  */
+#include "base/assert.h"
 #include "mm/alloc_int.h"
 
 #include <string.h>
 
-static struct frame *zone_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+static struct frame *zone_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt, bool nofragment)
 {
 	struct frame *f;
 
 	if (pcp_index(order) >= 0)
-		return pcp_alloc(c, z, order, mt);
+		return pcp_alloc(c, z, order, mt, nofragment);
 	machine_lock(c, &z->lock);
-	f = buddy_alloc(c, z, order, mt);
+	f = buddy_alloc(c, z, order, mt, nofragment);
 	machine_unlock(c, &z->lock);
 	return f;
 }
 
-static struct frame *zonelist_alloc(struct cpu *c, const struct alloc_req *r, int nid, enum zone_watermark mark)
+/* The highest zone that a request may use: only movable pages may go to ZONE_MOVABLE. */
+static int highest_zone(const struct alloc_req *r)
+{
+	return r->gfp & GFP_MOVABLE ? ZONE_MOVABLE : ZONE_NORMAL;
+}
+
+/* nofragment: the preferred node only, and no mixing of types. */
+static struct frame *zonelist_alloc(struct cpu *c, const struct alloc_req *r, int nid, enum zone_watermark mark, bool nofragment)
 {
 	const struct node *home = &c->q->nodes[nid];
-	unsigned nr = r->gfp & GFP_THISNODE ? 1 : home->nr_fallback;
-	/* The highest zone that the request may use: only movable pages may go to ZONE_MOVABLE. */
-	int highest = r->gfp & GFP_MOVABLE ? ZONE_MOVABLE : ZONE_NORMAL;
+	unsigned nr = r->gfp & GFP_THISNODE || nofragment ? 1 : home->nr_fallback;
+	int highest = highest_zone(r);
 
 	for (unsigned i = 0; i < nr; i++) {
 		for (int t = highest; t >= 0; t--) {
@@ -36,7 +44,7 @@ static struct frame *zonelist_alloc(struct cpu *c, const struct alloc_req *r, in
 
 			if (!z->managed || !zone_watermark_ok(c, z, r->order, mark, (enum zone_type)highest))
 				continue;
-			f = zone_alloc(c, z, r->order, gfp_migrate_type(r->gfp));
+			f = zone_alloc(c, z, r->order, gfp_migrate_type(r->gfp), nofragment);
 			if (f)
 				return f;
 		}
@@ -47,7 +55,7 @@ static struct frame *zonelist_alloc(struct cpu *c, const struct alloc_req *r, in
 /* As zone_statistics: hit where it was wanted, miss and foreign otherwise; local or other as seen from the CPU. */
 static void count_alloc(struct cpu *c, const struct frame *f, unsigned order, int preferred)
 {
-	static const enum vm_counter by_zone[NR_ZONES] = { VM_pgalloc_dma32, VM_pgalloc_normal, VM_pgalloc_movable };
+	static const enum vm_counter by_zone[ZONE_DEVICE] = { VM_pgalloc_dma32, VM_pgalloc_normal, VM_pgalloc_movable };
 	int nid = frame_nid(f);
 
 	vmstat_add(c, by_zone[frame_zone(f)], (int64_t)(1ULL << order));
@@ -83,15 +91,38 @@ static int clear_block(struct cpu *c, struct frame *f, const struct alloc_req *r
 	return err;
 }
 
-static struct frame *find_block(struct cpu *c, const struct alloc_req *r, int nid)
+/* Is there another zone to go to before types mix? */
+static bool keeps_types_apart(const struct node *home, int highest)
 {
-	struct frame *f = zonelist_alloc(c, r, nid, WMARK_LOW);
+	return home->zones[ZONE_NORMAL].managed && home->zones[ZONE_DMA32].managed &&
+	       (highest < ZONE_MOVABLE || !home->zones[ZONE_MOVABLE].managed);
+}
 
+/* Reclaim's round, which frees nothing here: boosts end. */
+static void wake_reclaim(struct cpu *c, const struct node *home, int highest)
+{
+	for (unsigned i = 0; i < home->nr_fallback; i++)
+		for (int t = highest; t >= 0; t--)
+			zone_boost_end(c, &c->q->nodes[home->fallback[i]].zones[t]);
+}
+
+ATTR_NOINLINE static struct frame *find_block_slowly(struct cpu *c, const struct alloc_req *r, int nid)
+{
+	const struct node *home = &c->q->nodes[nid];
+	int highest = highest_zone(r);
+	struct frame *f = NULL;
+
+	if (keeps_types_apart(home, highest))
+		f = zonelist_alloc(c, r, nid, WMARK_LOW, false);
+	if (!f && r->gfp & GFP_KSWAPD_RECLAIM) {
+		wake_reclaim(c, home, highest);
+		f = zonelist_alloc(c, r, nid, WMARK_LOW, false);
+	}
 	if (!f)
-		f = zonelist_alloc(c, r, nid, WMARK_MIN);
+		f = zonelist_alloc(c, r, nid, WMARK_MIN, false);
 	if (!f && r->gfp & GFP_DIRECT_RECLAIM) {
 		pcp_drain(c);
-		f = zonelist_alloc(c, r, nid, WMARK_MIN);
+		f = zonelist_alloc(c, r, nid, WMARK_MIN, false);
 	}
 	return f;
 }
@@ -123,6 +154,14 @@ static int clear_new(struct cpu *c, struct frame *f, const struct alloc_req *r, 
 	return clear_block(c, f, r);
 }
 
+static struct frame *find_block(struct cpu *c, const struct alloc_req *r, int nid)
+{
+	struct frame *f =
+		zonelist_alloc(c, r, nid, WMARK_LOW, keeps_types_apart(&c->q->nodes[nid], highest_zone(r)));
+
+	return f ? f : find_block_slowly(c, r, nid);
+}
+
 struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 {
 	int nid = req->nid == NID_NONE ? c->nid : req->nid;
@@ -146,6 +185,29 @@ struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 	}
 	machine_path(c, outer);
 	return f;
+}
+
+unsigned page_alloc_bulk(struct cpu *c, const struct alloc_req *req, unsigned n, struct frame **ret)
+{
+	int nid = req->nid == NID_NONE ? c->nid : req->nid, highest = highest_zone(req);
+	enum machine_path outer = machine_work(c, PATH_PAGE_ALLOC, 1);
+	unsigned done = 0;
+
+	ASSERT(!req->order && !(req->gfp & (GFP_ZERO | GFP_COMP)));
+	if (nid < 0 || (unsigned)nid >= c->m->nr_nodes || machine_inject(c, INJECT_FRAME_ALLOC, (size_t)n << PAGE_SHIFT))
+		n = 0;
+	for (int t = highest; n && t >= 0 && !done; t--) {
+		struct zone *z = &c->q->nodes[nid].zones[t];
+
+		if (z->managed && zone_watermark_ok_bulk(c, z, n, WMARK_LOW, (enum zone_type)highest))
+			done = pcp_alloc_bulk(c, z, gfp_migrate_type(req->gfp), n, ret);
+	}
+	for (unsigned i = 0; i < done; i++) {
+		count_alloc(c, ret[i], 0, nid);
+		frame_prep(c, ret[i], 0, false);
+	}
+	machine_path(c, outer);
+	return done;
 }
 
 void page_free(struct cpu *c, struct frame *f, unsigned order)

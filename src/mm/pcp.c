@@ -1,5 +1,5 @@
 /*
- * Per-CPU lists in front of the buddy lists: a CPU takes and gives frames of order 0 and huge pages of order 9 without
+ * Per-CPU lists in front of the buddy lists: a CPU takes and gives blocks of orders 0 to 3 and huge pages (order 9) without
  * the zone lock. Only its own CPU touches a list, and not across a sleep, so it needs no lock. Frames on it have
  * FRAME_PCP and are not in free_pages.
  *
@@ -8,8 +8,8 @@
  *     GiB or more
  *  high  = low watermark / CPUs of the node (all CPUs where it has none), or managed /
  *          vm.percpu_pagelist_high_fraction / CPUs where that is set; at least 4 * batch
- * An empty list takes `batch` frames at once (of huge pages: 2); beyond high, `batch` frames go back, from the list
- * just freed to first.
+ * An empty list takes `batch` frames at once (of larger blocks: as many as make up a batch, at least 2); beyond high,
+ * `batch` frames go back, from the list just freed to first.
  */
 #include "mm/alloc_int.h"
 
@@ -52,7 +52,7 @@ void pcp_setup(struct quire *q)
 			p->high = high;
 			p->pa = machine_pa(q->m, p);
 			for (unsigned mt = 0; mt < NR_MIGRATE_TYPES; mt++)
-				for (unsigned o = 0; o < 2; o++)
+				for (unsigned o = 0; o < NR_PCP_ORDERS; o++)
 					list_init(&p->list[mt][o]);
 		}
 	}
@@ -89,14 +89,14 @@ static ATTR_ALWAYS_INLINE void pcp_unlink(struct cpu *c, struct pcp_list *p, str
 	memmap_touch_link(c, next);
 }
 
-static void pcp_refill(struct cpu *c, struct zone *z, struct pcp_list *p, enum migrate_type mt, int idx)
+static void pcp_refill(struct cpu *c, struct zone *z, struct pcp_list *p, enum migrate_type mt, int idx, bool nofragment)
 {
 	enum machine_path outer = machine_work(c, PATH_PCP_REFILL, 0);
-	unsigned want = idx ? MAX(p->batch >> HPAGE_PMD_ORDER, 2U) : p->batch;
+	unsigned want = idx ? MAX(p->batch >> pcp_order(idx), 2U) : p->batch;
 
 	machine_lock(c, &z->lock);
 	while (want--) {
-		struct frame *f = buddy_alloc(c, z, pcp_order(idx), mt);
+		struct frame *f = buddy_alloc(c, z, pcp_order(idx), mt, nofragment);
 
 		if (!f)
 			break;
@@ -108,7 +108,7 @@ static void pcp_refill(struct cpu *c, struct zone *z, struct pcp_list *p, enum m
 	machine_path(c, outer);
 }
 
-struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt, bool nofragment)
 {
 	enum machine_path outer = machine_work(c, PATH_PCP_ALLOC, 1);
 	struct pcp_list *p = pcp_of(c, z);
@@ -117,7 +117,7 @@ struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migr
 
 	machine_touch(c, p->pa, CACHE_LINE, TOUCH_ATOMIC);
 	if (list_empty(&p->list[mt][idx]))
-		pcp_refill(c, z, p, mt, idx);
+		pcp_refill(c, z, p, mt, idx, nofragment);
 	if (!list_empty(&p->list[mt][idx])) {
 		f = list_first_entry(&p->list[mt][idx], struct frame, lru);
 		pcp_unlink(c, p, f, mt, idx, FRAME_PLACE_MASK | FRAME_CLEARED);
@@ -151,6 +151,26 @@ void pcp_fetch_next(struct cpu *c, struct zone *z)
 	}
 }
 
+unsigned pcp_alloc_bulk(struct cpu *c, struct zone *z, enum migrate_type mt, unsigned n, struct frame **ret)
+{
+	enum machine_path outer = machine_work(c, PATH_PCP_ALLOC, 1);
+	struct pcp_list *p = pcp_of(c, z);
+	unsigned done = 0;
+
+	machine_touch(c, p->pa, CACHE_LINE, TOUCH_ATOMIC);
+	while (done < n) {
+		if (list_empty(&p->list[mt][0]))
+			pcp_refill(c, z, p, mt, 0, false);
+		if (list_empty(&p->list[mt][0]))
+			break;
+		(void)machine_work(c, PATH_PCP_ALLOC, 1);
+		ret[done] = list_first_entry(&p->list[mt][0], struct frame, lru);
+		pcp_unlink(c, p, ret[done++], mt, 0, FRAME_PLACE_MASK);
+	}
+	machine_path(c, outer);
+	return done;
+}
+
 /* Give back at least `frames` frames, starting with one list and going round. */
 static void pcp_trim(struct cpu *c, struct zone *z, struct pcp_list *p, uint32_t frames, unsigned mt, unsigned idx)
 {
@@ -170,7 +190,7 @@ static void pcp_trim(struct cpu *c, struct zone *z, struct pcp_list *p, uint32_t
 		}
 		if (++mt == NR_MIGRATE_TYPES) {
 			mt = 0;
-			idx = !idx;
+			idx = (idx + 1) % NR_PCP_ORDERS;
 		}
 	}
 	machine_unlock(c, &z->lock);

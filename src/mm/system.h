@@ -17,12 +17,15 @@
 
 #define PERCPU_CTX_SLOTS 6 /* address-space contexts a CPU keeps apart, as Linux on x86 */
 
+#define PCP_COSTLY_ORDER 3U /* the largest order, beside huge pages, that per-CPU lists keep */
+#define NR_PCP_ORDERS (PCP_COSTLY_ORDER + 2)
+
 struct pcp_list {
 	uint32_t high, batch; /* frames */
 	uint32_t total;       /* frames on all lists */
-	uint32_t count[NR_MIGRATE_TYPES][2]; /* blocks by list */
+	uint32_t count[NR_MIGRATE_TYPES][NR_PCP_ORDERS]; /* blocks by list */
 	paddr_t pa;           /* modelled address of this structure */
-	struct list_head list[NR_MIGRATE_TYPES][2]; /* order 0, order 9 */
+	struct list_head list[NR_MIGRATE_TYPES][NR_PCP_ORDERS];
 } __attribute__((aligned(64)));
 
 /* Its CPU sets it to another context; flushers raise tlb_gen on its behalf. Both atomic: see tlb.c. */

@@ -60,6 +60,9 @@
 	E(quire_pages_copied)                                                                       \
 	E(quire_hugetlb_taken_back) /* mappings that the owner of a huge page took from others */   \
 	E(quire_file_readahead_pages)                                                               \
+	/* blocks taken from another migrate type: with their pageblock, or without it */           \
+	E(quire_fallback_claim)                                                                     \
+	E(quire_fallback_steal)                                                                     \
 	E(quire_fork)                                                                               \
 	/* page tables under quire.fork_tables=shared: shared at a fork; copied, made its own without a copy, or let go */ \
 	E(quire_fork_table_shared)                                                                  \

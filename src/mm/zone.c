@@ -1,15 +1,23 @@
 /*
- * Zones' limits: watermarks, reserves for lower zones, the test that an allocation makes against them.
+ * Zones' limits: watermarks and their boost, reserves for lower zones, the test that an allocation makes against them.
  *
- * Linux's rules, in integers:
- *  vm.min_free_kbytes 0 = computed: sqrt(16 * kB of memory), within [128, 262144] (khugepaged, when it runs, raises it)
- *  min  = the zone's share, by managed frames, of min_free_kbytes
- *  step = max(min / 4, managed * vm.watermark_scale_factor / 10000)
+ * Linux's rules, in integers. 'Low memory' is what the zones up to NORMAL manage.
+ *  vm.min_free_kbytes 0 = computed: sqrt(16 * kB of low memory), within [128, 262144] (khugepaged, when it runs, raises it)
+ *  min  = the zone's share, managed / low memory, of min_free_kbytes; of a MOVABLE zone instead managed / 1024, within
+ *         [32, 128]: kernel memory, which the reserve is for, never comes from there
+ *  step = max(share / 4, managed * vm.watermark_scale_factor / 10000)
  *  low = min + step, high = low + step, promo = high + step
+ *  boost: a pageblock's frames more for each request that was about to mix types in a pageblock, up to high *
+ *         vm.watermark_boost_factor / 10000; none in a zone of fewer than 4 pageblocks. It ends when reclaim has been woken
+ *         and has done its round (zone_boost_end): here, where nothing can be reclaimed yet, at once when a request that may
+ *         wake it finds every zone below its low watermark.
  *  lowmem_reserve[h] of a zone, for a request that may use zones up to h: frames managed by the zones above it up to h,
- *  over 256 for DMA32 and over 32 for NORMAL: what only lower zones can give is kept for requests that need it.
+ *  over vm.lowmem_reserve_ratio_dma32 or _normal (0: none): what only lower zones can give is kept for requests that need it.
  */
 #include "mm/alloc_int.h"
+
+#define MOVABLE_MIN_LEAST 32ULL
+#define MOVABLE_MIN_MOST 128ULL
 
 static uint64_t isqrt(uint64_t v)
 {
@@ -21,12 +29,12 @@ static uint64_t isqrt(uint64_t v)
 	return r;
 }
 
-static uint64_t total_managed(const struct quire *q)
+static uint64_t low_memory(const struct quire *q)
 {
 	uint64_t n = 0;
 
 	for (unsigned i = 0; i < q->m->nr_nodes; i++)
-		for (unsigned t = 0; t < NR_ZONES; t++)
+		for (unsigned t = 0; t <= ZONE_NORMAL; t++)
 			n += q->nodes[i].zones[t].managed;
 	return n;
 }
@@ -42,46 +50,83 @@ static uint64_t min_free_pages(const struct quire *q, uint64_t managed)
 	return kb / (PAGE_SIZE / 1024);
 }
 
-static void node_setup_reserve(struct node *n)
+static void node_setup_reserve(const struct knobs *k, struct node *n)
 {
-	static const uint32_t ratio[NR_ZONES] = { [ZONE_DMA32] = 256, [ZONE_NORMAL] = 32 };
+	const uint32_t ratio[NR_ZONES] = { [ZONE_DMA32] = k->lowmem_reserve_dma32, [ZONE_NORMAL] = k->lowmem_reserve_normal };
 
-	for (unsigned t = 0; t < ZONE_MOVABLE; t++) {
+	for (unsigned t = 0; t < NR_ZONES; t++) {
 		uint64_t above = 0;
 
 		for (unsigned h = t + 1; h < NR_ZONES; h++) {
 			above += n->zones[h].managed;
-			n->zones[t].lowmem_reserve[h] = n->zones[t].managed ? above / ratio[t] : 0;
+			n->zones[t].lowmem_reserve[h] = n->zones[t].managed && ratio[t] ? above / ratio[t] : 0;
 		}
 	}
+}
+
+/* a * b / c of which the product may not fit: Linux's mult_frac. */
+static uint64_t fraction(uint64_t a, uint64_t b, uint64_t c)
+{
+	return a / c * b + a % c * b / c;
 }
 
 void zone_setup_watermarks(struct quire *q)
 {
-	uint64_t all = total_managed(q), pages_min = min_free_pages(q, all);
+	uint64_t low = low_memory(q), pages_min = min_free_pages(q, low);
 
 	for (unsigned i = 0; i < q->m->nr_nodes; i++) {
 		for (unsigned t = 0; t < NR_ZONES; t++) {
 			struct zone *z = &q->nodes[i].zones[t];
-			uint64_t min =
-				all ? pages_min * z->managed / all : 0; /* 2^24 (the knob's limit) times 2^40 at most */
-			uint64_t scaled = z->managed * q->knobs.watermark_scale_factor / 10000,
-				 step = MAX(min / 4, scaled);
+			/* 2^24 (the knob's limit) times 2^40 at most. */
+			uint64_t share = low ? pages_min * z->managed / low : 0, min = share,
+				 step = MAX(share / 4, fraction(z->managed, q->knobs.watermark_scale_factor, 10000));
+
+			if (t == ZONE_MOVABLE)
+				min = MIN(MAX(z->managed / 1024, MOVABLE_MIN_LEAST), MOVABLE_MIN_MOST);
 
 			for (unsigned w = 0; w < NR_WMARK; w++)
 				z->watermark[w] = min + w * step;
 		}
-		node_setup_reserve(&q->nodes[i]);
+		node_setup_reserve(&q->knobs, &q->nodes[i]);
 	}
+}
+
+void zone_boost(struct cpu *c, struct zone *z)
+{
+	uint64_t most = fraction(z->watermark[WMARK_HIGH], c->q->knobs.watermark_boost_factor, 10000);
+
+	if (!most || z->managed < 4 * PAGEBLOCK_FRAMES)
+		return;
+	most = MAX(most, PAGEBLOCK_FRAMES);
+	__atomic_store_n(&z->watermark_boost, MIN(z->watermark_boost + PAGEBLOCK_FRAMES, most), __ATOMIC_RELAXED);
+	machine_touch(c, machine_pa(c->m, &z->watermark_boost), sizeof(z->watermark_boost), TOUCH_WRITE);
+}
+
+void zone_boost_end(struct cpu *c, struct zone *z)
+{
+	if (!__atomic_load_n(&z->watermark_boost, __ATOMIC_RELAXED))
+		return;
+	machine_lock(c, &z->lock);
+	__atomic_store_n(&z->watermark_boost, 0, __ATOMIC_RELAXED);
+	machine_touch(c, machine_pa(c->m, &z->watermark_boost), sizeof(z->watermark_boost), TOUCH_WRITE);
+	machine_unlock(c, &z->lock);
+}
+
+/* Boost and free_pages lie on one line, which is charged here. */
+static ATTR_ALWAYS_INLINE bool above(struct cpu *c, const struct zone *z, uint64_t need, uint64_t stays, enum zone_watermark mark,
+				     enum zone_type highest)
+{
+	uint64_t free = __atomic_load_n(&z->free_pages, __ATOMIC_RELAXED),
+		 boost = __atomic_load_n(&z->watermark_boost, __ATOMIC_RELAXED);
+
+	machine_touch(c, machine_pa(c->m, &z->free_pages), sizeof(z->free_pages), TOUCH_READ);
+	return free >= need && free - stays > z->watermark[mark] + boost + z->lowmem_reserve[highest];
 }
 
 bool zone_watermark_ok(struct cpu *c, struct zone *z, unsigned order, enum zone_watermark mark, enum zone_type highest)
 {
-	uint64_t free = __atomic_load_n(&z->free_pages, __ATOMIC_RELAXED), need = 1ULL << order;
-
-	machine_touch(c, machine_pa(c->m, &z->free_pages), sizeof(z->free_pages), TOUCH_READ);
 	/* More than the mark must be left beside the block itself, of which one frame counts as still there. */
-	if (free < need || free - (need - 1) <= z->watermark[mark] + z->lowmem_reserve[highest])
+	if (!above(c, z, 1ULL << order, (1ULL << order) - 1, mark, highest))
 		return false;
 	if (!order || __atomic_load_n(&z->deferred_pfn, __ATOMIC_RELAXED) < z->end_pfn)
 		return true;
@@ -91,6 +136,11 @@ bool zone_watermark_ok(struct cpu *c, struct zone *z, unsigned order, enum zone_
 			return true;
 	}
 	return false;
+}
+
+bool zone_watermark_ok_bulk(struct cpu *c, struct zone *z, uint64_t n, enum zone_watermark mark, enum zone_type highest)
+{
+	return above(c, z, n, n, mark, highest);
 }
 
 uint64_t memory_free_pages(const struct quire *q, int nid)

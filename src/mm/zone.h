@@ -1,6 +1,6 @@
 /*
- * Nodes, zones, and the page allocator's interface: memmap.c (boot, deferred sections), zone.c (watermarks), buddy.c,
- * pcp.c, page_alloc.c (policy), memory_validate.c.
+ * Nodes, zones, and the page allocator's interface: memmap.c (boot, deferred sections), zone.c (watermarks), zonelist.c
+ * (fallback order, movable zone), buddy.c, pcp.c, page_alloc.c (policy), fragment.c (indices), memory_validate.c.
  *
  * Zone fields, by key letter: c = constant after boot, z = guarded by zone->lock, a = written under zone->lock, read
  * atomically without it. The three groups lie on different cache lines, as in Linux, so that reading limits does not
@@ -14,7 +14,11 @@
 #define MAX_ORDER 10 /* largest buddy block: 4 MiB */
 #define PAGEBLOCK_ORDER HPAGE_PMD_ORDER
 
-enum zone_type { ZONE_DMA32, ZONE_NORMAL, ZONE_MOVABLE, NR_ZONES };
+/*
+ * MOVABLE is the upper part of a node where quire.kernelcore or quire.movablecore ask for it. DEVICE is for memory that
+ * is added later; nothing is ever allocated from it.
+ */
+enum zone_type { ZONE_DMA32, ZONE_NORMAL, ZONE_MOVABLE, ZONE_DEVICE, NR_ZONES };
 enum migrate_type { MIGRATE_UNMOVABLE, MIGRATE_MOVABLE, MIGRATE_RECLAIMABLE, NR_MIGRATE_TYPES };
 
 /* gfp flags: what an allocation may do. Names and meaning as in Linux. */
@@ -44,7 +48,7 @@ struct zone {
 	uint64_t start_pfn, end_pfn; /* c: start is the first frame of a section; end may be ragged */
 	uint64_t first_pfn;     /* c: what is below was taken at boot (kernel image, descriptors, structures) */
 	uint64_t managed;       /* c: frames given to the allocator, deferred ones included: end_pfn - first_pfn */
-	uint64_t watermark[NR_WMARK];      /* c */
+	uint64_t watermark[NR_WMARK];      /* c: without the boost */
 	uint64_t lowmem_reserve[NR_ZONES]; /* c: frames kept back from requests that could use the higher zone [i] */
 	uint8_t *pageblock_mt;  /* z: migrate type by pageblock from start_pfn, in kernel memory of the machine */
 
@@ -53,6 +57,7 @@ struct zone {
 	struct free_area free_area[MAX_ORDER + 1]; /* z */
 
 	uint64_t free_pages __attribute__((aligned(64))); /* a: in free lists and deferred sections, not per-CPU lists */
+	uint64_t watermark_boost; /* a: added to every watermark after pageblocks were mixed (zone_boost) */
 };
 
 struct node {
@@ -60,6 +65,7 @@ struct node {
 	struct zone zones[NR_ZONES];
 	int fallback[MACHINE_MAX_NODES]; /* nodes by distance, itself first */
 	unsigned nr_fallback;
+	uint64_t movable_pfn; /* c: where ZONE_MOVABLE starts; the node's end where it has none */
 	paddr_t boot_next, boot_limit; /* memmap.c, while booting: where this node's next structure goes */
 };
 
@@ -77,6 +83,12 @@ struct alloc_req {
  * here, nowhere else.
  */
 struct frame *page_alloc(struct cpu *c, const struct alloc_req *req);
+/*
+ * Up to n single frames into ret, under one look at the watermarks and as few lock acquisitions as they need. How many:
+ * fewer than n when the preferred node's zones cannot give all of them; the caller takes the rest one by one. req->order
+ * is 0, GFP_ZERO and GFP_COMP are not allowed. Each counts as an allocation in all counters.
+ */
+unsigned page_alloc_bulk(struct cpu *c, const struct alloc_req *req, unsigned n, struct frame **ret);
 /* Free a block whose refcount has reached 0 (frame_put does this). order must be that of the allocation. */
 void page_free(struct cpu *c, struct frame *f, unsigned order);
 /* Give this CPU's per-CPU lists back to the buddy lists (shutdown, tests, the last try before an allocation fails). */

@@ -233,6 +233,33 @@ void report_run_text(FILE *f, const struct lab_options *o, const struct lab_resu
 	report_run_notes(o, r, print_note, f);
 }
 
+void report_run_proc(FILE *f, const struct lab_result *r)
+{
+	for (size_t i = 0; i < r->nr_rows; i++) {
+		char label[256];
+
+		report_row_label(&r->rows[i], label, sizeof(label));
+		for (unsigned p = 0; p < NR_MEMORY_PROCS; p++)
+			if (r->rows[i].proc[p])
+				fprintf(f, "\n%s after %s:\n%s", memory_proc_names[p], label, r->rows[i].proc[p]);
+	}
+}
+
+/* NULL: nothing was asked for. */
+static json_t *proc_json(const struct lab_row *row)
+{
+	json_t *proc = NULL;
+
+	for (unsigned p = 0; p < NR_MEMORY_PROCS; p++) {
+		if (!row->proc[p])
+			continue;
+		if (!proc)
+			proc = json_object();
+		json_object_set_new(proc, memory_proc_names[p], json_string(row->proc[p]));
+	}
+	return proc;
+}
+
 static json_t *row_json(const struct lab_row *row)
 {
 	json_t *settings = json_object();
@@ -245,8 +272,8 @@ static json_t *row_json(const struct lab_row *row)
 		}
 	if (!settings)
 		return NULL;
-	return json_pack("{s:o, s:o, s:b, s:o*}", "settings", settings, "metrics", report_json_metrics(&row->metrics),
-			 "finished", row->finished, "error", row->error ? report_json_text(row->err) : NULL);
+	return json_pack("{s:o, s:o, s:b, s:o*, s:o*}", "settings", settings, "metrics", report_json_metrics(&row->metrics),
+			 "finished", row->finished, "error", row->error ? report_json_text(row->err) : NULL, "proc", proc_json(row));
 }
 
 static void add_note(void *arg, const char *line)

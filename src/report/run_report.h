@@ -12,6 +12,8 @@
 void report_run_text(FILE *f, const struct lab_options *o, const struct lab_result *r, bool bold);
 /* Where the time went, in per cent of the CPUs' time, a column a row of the run. */
 void report_run_profile(FILE *f, const struct lab_options *o, const struct lab_result *r, bool bold);
+/* What lab_options.proc asked for, row by row, each under a heading. */
+void report_run_proc(FILE *f, const struct lab_result *r);
 /* NULL: no memory. */
 json_t *report_run_json(const struct lab_options *o, const struct lab_result *r);
 /* One line each about what a reader must know to judge the figures. */
