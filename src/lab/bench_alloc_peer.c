@@ -6,6 +6,7 @@
 #include "lab/bench_sides.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -18,7 +18,7 @@ static struct pcp_list *pcp_of(const struct cpu *c, const struct zone *z)
 	return &c->pc->pcp[(unsigned)z->nid * NR_ZONES + z->type];
 }
 
-static uint32_t pcp_batch(uint64_t managed)
+uint32_t pcp_batch(uint64_t managed)
 {
 	uint64_t b = MIN(managed / 1024, 256ULL) / 4;
 
@@ -29,7 +29,7 @@ static uint32_t pcp_batch(uint64_t managed)
 	return (uint32_t)MAX(b, 1ULL);
 }
 
-static uint32_t pcp_high(const struct quire *q, const struct zone *z, uint32_t batch)
+uint32_t pcp_high(const struct quire *q, const struct zone *z, uint32_t batch)
 {
 	uint32_t cpus = q->m->nodes[z->nid].nr_cpus, fraction = q->knobs.percpu_pagelist_high_fraction;
 	uint64_t total = fraction ? z->managed / fraction : z->watermark[WMARK_LOW];
