@@ -18,6 +18,7 @@ coverage: setup
 bench: build
 	@build/quire bench replay
 	@build/quire bench linux
+	@build/quire bench alloc
 soak: setup
 	@scripts/configure build-soak -Dchecks=expensive
 	@scripts/run-tests build-soak --repeat=$(or $(ROUNDS),10)

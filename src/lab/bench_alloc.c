@@ -25,8 +25,8 @@
 
 #define MAX_REPEATS 64U
 #define HOST_PAIRS 400000U   /* of order 0 a task and sample, at least; of order 9 an eighth */
-#define MODEL_BLOCKS 2048U   /* held at once by a modelled task, order 0; of order 9 a 32nd */
-#define MODEL_PAIRS 4096U
+#define MODEL_BLOCKS 6144U   /* held at once by a modelled task, order 0; of order 9 a 32nd */
+#define MODEL_PAIRS 6144U
 
 struct work {
 	enum alloc_pattern pattern;

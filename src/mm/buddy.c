@@ -42,7 +42,7 @@ void buddy_seed(struct quire *q, struct zone *z, uint64_t pfn_v, unsigned order,
 {
 	struct frame *f = frame_of(q->m, pfn(pfn_v));
 
-	frame_flags_put(f, buddy_flags(z, order, mt));
+	frame_flags_put(f, buddy_flags(z, order, mt) | FRAME_FRESH);
 	list_add_tail(&f->lru, &z->free_area[order].list[mt]);
 	count_blocks(&z->free_area[order], 1);
 }
@@ -53,7 +53,7 @@ static ATTR_ALWAYS_INLINE void area_add(struct cpu *c, struct zone *z, struct fr
 {
 	struct free_area *a = &z->free_area[order];
 
-	frame_flags_put(f, buddy_flags(z, order, mt));
+	frame_flags_put(f, buddy_flags(z, order, mt) | (frame_flags(f) & FRAME_FRESH));
 	list_add(&f->lru, &a->list[mt]);
 	count_blocks(a, 1);
 	frame_touch(c, f, TOUCH_WRITE);
@@ -67,7 +67,7 @@ static ATTR_ALWAYS_INLINE void area_del(struct cpu *c, struct zone *z, struct fr
 	const struct list_head *prev = f->lru.prev, *next = f->lru.next;
 
 	list_del(&f->lru);
-	frame_flags_put(f, zone_place(z));
+	frame_flags_put(f, zone_place(z) | (frame_flags(f) & FRAME_FRESH));
 	count_blocks(a, -1ULL);
 	frame_touch(c, f, TOUCH_WRITE);
 	memmap_touch_link(c, prev);
@@ -79,8 +79,12 @@ static ATTR_ALWAYS_INLINE void area_del(struct cpu *c, struct zone *z, struct fr
 static void buddy_expand(struct cpu *c, struct zone *z, struct frame *f, unsigned high, unsigned low,
 			 enum migrate_type mt)
 {
+	uint64_t fresh = frame_flags(f) & FRAME_FRESH;
+
 	while (high > low) {
 		high--;
+		if (fresh)
+			frame_flags_put(f + (1ULL << high), fresh);
 		area_add(c, z, f + (1ULL << high), high, mt);
 	}
 }
@@ -272,7 +276,7 @@ void buddy_take_block(struct cpu *c, struct zone *z, struct frame *f, unsigned o
 void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 {
 	enum machine_path outer = machine_work(c, PATH_BUDDY_FREE, 1);
-	uint64_t p = frame_pfn(c->m, f).v, freed = 1ULL << order;
+	uint64_t p = frame_pfn(c->m, f).v, freed = 1ULL << order, fresh = frame_flags(f) & FRAME_FRESH;
 	enum migrate_type mt = pageblock_type(z, p);
 
 	ASSERT_DEBUG(IS_ALIGNED(p, freed) && p >= z->first_pfn && p + freed <= z->deferred_pfn);
@@ -288,7 +292,13 @@ void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 		if (order >= PAGEBLOCK_ORDER && frame_mt(bf) != mt)
 			pageblocks_retype(c, z, b, 1ULL << order, mt);
 		area_del(c, z, bf, order);
+		fresh |= frame_flags(bf) & FRAME_FRESH;
+		frame_flags_put(bf, zone_place(z));
 		p &= b;
+	}
+	if (fresh) {
+		frame_flags_put(f, zone_place(z)); /* it may be inside of the block now */
+		frame_flags_put(frame_of(c->m, pfn(p)), fresh);
 	}
 	area_add(c, z, frame_of(c->m, pfn(p)), order, mt);
 	__atomic_store_n(&z->free_pages, z->free_pages + freed, __ATOMIC_RELAXED);

@@ -1,9 +1,9 @@
 /*
  * Frame descriptors: references, and what a frame looks like when it is handed out and when it comes back.
  *
- * Allocated: node and zone set in every frame of the block, mapcounts -1, all else 0; the first frame has refcount 1
- * and the order of the allocation. A compound block's head has FRAME_HEAD, the others FRAME_TAIL and head_pfn. Freed:
- * nothing but node and zone.
+ * Allocated: node and zone set in every frame of the block, mapcounts -1, flags and references 0, in the first all else 0 too;
+ * then the first frame has refcount 1 and the order of the allocation. A compound block's head has FRAME_HEAD, the others
+ * FRAME_TAIL and head_pfn. Freed: nothing but node and zone, in every frame.
  */
 #include "base/assert.h"
 #include "mm/alloc_int.h"
@@ -77,13 +77,14 @@ ATTR_NOINLINE static void frame_prep_compound(struct cpu *c, struct frame *head,
 void frame_prep(struct cpu *c, struct frame *f, unsigned order, bool compound)
 {
 	uint64_t place = frame_flags(f) & FRAME_PLACE_MASK;
+	bool fresh = frame_flags(f) & FRAME_FRESH;
 
 	frame_reset(f, place | ((uint64_t)order << FRAME_ORDER_SHIFT), 0);
 	list_init(&f->lru);
 	frame_touch(c, f, TOUCH_WRITE);
 	if (compound && order) {
 		frame_prep_compound(c, f, order);
-	} else {
+	} else if (fresh) {
 		/* Linux leaves these as boot made them; here they may be seen for the first time. Uncharged. */
 		for (uint64_t i = 1; i < 1ULL << order; i++)
 			frame_reset(f + i, place, 0);
@@ -114,6 +115,9 @@ void frame_unprep(struct cpu *c, struct frame *f, unsigned order)
 	frame_touch(c, f, TOUCH_WRITE);
 	if (frame_flags(f) & FRAME_HEAD)
 		frame_clear_compound(c, f, order);
+	else
+		for (uint64_t i = 1; i < 1ULL << order; i++)
+			ASSERT_DEBUG(frame_flags(f + i) == (frame_flags(f) & FRAME_PLACE_MASK) && f[i].mapcount == -1 && !f[i].refcount);
 	frame_flags_put(f, frame_flags(f) & FRAME_PLACE_MASK);
 	f->mapping = 0;
 	f->index = 0;

@@ -62,7 +62,7 @@ void pcp_setup(struct quire *q)
 static ATTR_ALWAYS_INLINE void pcp_push(struct cpu *c, struct pcp_list *p, struct frame *f, enum migrate_type mt,
 					int idx, bool tail)
 {
-	frame_flags_put(f, (frame_flags(f) & FRAME_PLACE_MASK) | FRAME_PCP | ((uint64_t)pcp_order(idx) << FRAME_ORDER_SHIFT) |
+	frame_flags_put(f, (frame_flags(f) & (FRAME_PLACE_MASK | FRAME_FRESH)) | FRAME_PCP | ((uint64_t)pcp_order(idx) << FRAME_ORDER_SHIFT) |
 				   ((uint64_t)mt << FRAME_MT_SHIFT));
 	if (tail)
 		list_add_tail(&f->lru, &p->list[mt][idx]);
@@ -81,7 +81,7 @@ static ATTR_ALWAYS_INLINE void pcp_unlink(struct cpu *c, struct pcp_list *p, str
 	const struct list_head *prev = f->lru.prev, *next = f->lru.next;
 
 	list_del(&f->lru);
-	frame_flags_put(f, frame_flags(f) & keep);
+	frame_flags_put(f, frame_flags(f) & (FRAME_PLACE_MASK | FRAME_FRESH | keep));
 	p->count[mt][idx]--;
 	p->total -= 1U << pcp_order(idx);
 	frame_touch(c, f, TOUCH_WRITE);
@@ -120,7 +120,7 @@ struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migr
 		pcp_refill(c, z, p, mt, idx, nofragment);
 	if (!list_empty(&p->list[mt][idx])) {
 		f = list_first_entry(&p->list[mt][idx], struct frame, lru);
-		pcp_unlink(c, p, f, mt, idx, FRAME_PLACE_MASK | FRAME_CLEARED);
+		pcp_unlink(c, p, f, mt, idx, FRAME_CLEARED);
 	}
 	machine_path(c, outer);
 	return f;
@@ -165,7 +165,7 @@ unsigned pcp_alloc_bulk(struct cpu *c, struct zone *z, enum migrate_type mt, uns
 			break;
 		(void)machine_work(c, PATH_PCP_ALLOC, 1);
 		ret[done] = list_first_entry(&p->list[mt][0], struct frame, lru);
-		pcp_unlink(c, p, ret[done++], mt, 0, FRAME_PLACE_MASK);
+		pcp_unlink(c, p, ret[done++], mt, 0, 0);
 	}
 	machine_path(c, outer);
 	return done;
@@ -185,7 +185,7 @@ static void pcp_trim(struct cpu *c, struct zone *z, struct pcp_list *p, uint32_t
 			struct frame *f = list_last_entry(l, struct frame, lru);
 
 			machine_work(c, PATH_PCP_REFILL, 1);
-			pcp_unlink(c, p, f, (enum migrate_type)mt, (int)idx, FRAME_PLACE_MASK);
+			pcp_unlink(c, p, f, (enum migrate_type)mt, (int)idx, 0);
 			buddy_free(c, z, f, pcp_order((int)idx));
 		}
 		if (++mt == NR_MIGRATE_TYPES) {
