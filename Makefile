@@ -11,9 +11,8 @@ demo: build
 test: setup
 	@scripts/configure build-test -Dchecks=debug
 	@scripts/run-tests build-test
-# Counts of several threads are not lost; lines that the optimiser merged would be.
 coverage: setup
-	@scripts/configure build-cov --buildtype=debug -Dchecks=debug -Db_coverage=true -Dc_args=-fprofile-update=atomic -Dwerror=false
+	@scripts/configure build-cov -Dchecks=debug -Dcoverage=true
 	@scripts/coverage build-cov --holes=10
 bench: build
 	@build/quire bench replay
