@@ -1,6 +1,7 @@
 /* quire script: a script of memory calls on the engine, once for each of its variants. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "cli/inject_args.h"
 #include "lab/settings.h"
 #include "machine/host/host.h"
 #include "machine/model/model.h"
@@ -17,7 +18,8 @@
 #define HOST_BYTES (1ULL << 30)
 
 struct script_args {
-	struct opt_list files, set;
+	struct opt_list files, set, inject;
+	struct inject_rules rules;
 	const char *machine, *variant;
 	bool steps, print, check;
 };
@@ -113,8 +115,10 @@ static int run_variant(const struct script *s, const struct script_args *a, cons
 	struct script_run_options o = { .ops = &script_engine_ops, .variant = variant, .on_expect = on_expect, .on_report = on_report, .arg = s->file };
 	struct script_run_counts n = { 0 };
 	struct script_run *r = NULL;
+	struct inject *in = NULL;
 	struct machine *m;
 	char err[700] = "";
+	uint64_t failures;
 	int rc, code = open_machine(a->machine ? a->machine : s->machine, &m);
 
 	if (code >= 0)
@@ -123,14 +127,20 @@ static int run_variant(const struct script *s, const struct script_args *a, cons
 	if (!rc)
 		rc = script_run_begin(s, &o, &r, err, sizeof(err));
 	if (!rc)
+		rc = inject_attach_rules(m, 1, &a->rules, &in);
+	if (!rc)
 		rc = play(r, a, o.exec, err, sizeof(err));
 	if (r)
 		n = *script_run_counts(r);
+	failures = in ? inject_failed(in) : 0;
+	inject_detach(in);
 	script_run_end(r);
 	script_engine_destroy(o.exec);
 	machine_destroy(m);
 	if (rc)
 		return failure("%s", *err ? err : strerror(-rc));
+	if (a->rules.nr)
+		printf("  %" PRIu64 " calls inside the engine made to fail\n", failures);
 	printf("%s%s%s: %" PRIu64 " calls, %" PRIu64 " expectations, %" PRIu64 " failed\n", s->file, variant ? " " : "", variant ? variant : "",
 	       n.steps, n.expects, n.failed);
 	return n.failed ? EXIT_FAILED : EXIT_DONE;
@@ -169,6 +179,7 @@ static int run(int argc, char **argv)
 		{ "machine", 'm', OPT_TEXT, &a.machine, 0, 0, "NAME", "a machine file or a built-in machine, host or null; default: what the script says" },
 		{ "variant", 0, OPT_TEXT, &a.variant, 0, 0, "NAME", "only this one" },
 		{ "set", 's', OPT_LIST, &a.set, 0, 0, "NAME=VALUE", "a setting; what the script sets comes on top" },
+		INJECT_ARGS_OPTION(&a.inject),
 		{ "steps", 0, OPT_FLAG, &a.steps, 0, 0, NULL, "show every call with what it gave" },
 		{ "check", 0, OPT_FLAG, &a.check, 0, 0, NULL, "check all the engine's invariants after every call" },
 		{ "print", 0, OPT_FLAG, &a.print, 0, 0, NULL, "print the script as it was understood, and run nothing" },
@@ -183,6 +194,9 @@ static int run(int argc, char **argv)
 		return code;
 	if (!a.files.nr)
 		return usage_error("script", "no script given");
+	code = inject_args_get("script", &a.inject, &a.rules);
+	if (code >= 0)
+		return code;
 	knobs_default(&k);
 	for (size_t i = 0; i < a.set.nr; i++)
 		if (settings_apply(&k, "--set", a.set.v[i], err, sizeof(err)))

@@ -39,6 +39,7 @@ enum inject_op {
 	OP_EXIT,     /* address space a goes; the current one is another */
 	OP_READ,     /* read(2) of [a, a + n) of the file */
 	OP_WRITE,
+	OP_POOL,     /* nr_hugepages of size b (enum hugetlb_size) becomes n; when there are fewer then, that is ENOMEM here */
 };
 
 struct inject_step {
@@ -52,6 +53,8 @@ struct inject_script {
 	const struct inject_step *steps; /* up to OP_END */
 	bool huge, huge_cow_copy;        /* transparent_hugepage.enabled=always; quire.huge_cow=copy */
 	bool shared_tables;              /* quire.fork_tables=shared */
+	uint64_t overcommit_2m;          /* hugepages-2048kB.nr_overcommit_hugepages */
+	uint64_t node_bytes;             /* 0: 128 MiB */
 };
 
 extern const struct inject_script inject_scripts[];

@@ -5,6 +5,7 @@
 #include "base/compiler.h"
 #include "base/types.h"
 #include "lab/inject_check.h"
+#include "mm/hugetlb.h"
 #include "mm/uapi.h"
 
 #define RW (UAPI_PROT_READ | UAPI_PROT_WRITE)
@@ -14,9 +15,12 @@
 #define C (A + (1ULL << 30))
 #define P(n) ((n)*PAGE_SIZE)
 #define M2 (2ULL << 20)
+#define G (1ULL << 30)
 #define STACK_TOP 0x7ffffffde000ULL
 #define HEAP 0x60000000ULL
 #define MAYMOVE UAPI_MREMAP_MAYMOVE
+#define POOL_2M (UAPI_MAP_HUGETLB | 21U << UAPI_MAP_HUGE_SHIFT)
+#define POOL_1G (UAPI_MAP_HUGETLB | 30U << UAPI_MAP_HUGE_SHIFT)
 #define FIXED (UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED)
 
 static const struct inject_step anon_steps[] = {
@@ -237,6 +241,46 @@ static const struct inject_step exec_steps[] = {
 	{ .op = OP_END },
 };
 
+/* The pool is large enough for every copy: an owner who finds none takes the page from those who share it, with what they stored. */
+static const struct inject_step pool_steps[] = {
+	{ .op = OP_POOL, .n = 9, .b = HUGETLB_2M },
+	{ .op = OP_MMAP, .a = A, .n = 4 * M2, .b = RW, .flags = POOL_2M },
+	{ .op = OP_STORE, .a = A, .n = P(1) },
+	{ .op = OP_STORE, .a = A + M2 - P(1), .n = P(2) },
+	{ .op = OP_LOAD, .a = A + 2 * M2, .n = P(1) },
+	{ .op = OP_FORK },
+	{ .op = OP_STORE, .a = A + P(9), .n = P(1) }, /* copied whole */
+	{ .op = OP_SWITCH, .a = 1 },
+	{ .op = OP_STORE, .a = A + M2, .n = P(2) },
+	{ .op = OP_STORE, .a = A + 3 * M2, .n = P(1) }, /* that it was not promised */
+	{ .op = OP_MPROTECT, .a = A, .n = M2, .b = RO },
+	{ .op = OP_MADVISE, .a = A + 3 * M2, .n = M2, .b = UAPI_MADV_DONTNEED },
+	{ .op = OP_MREMAP, .a = A + M2, .n = M2, .b = M2, .flags = FIXED, .to = B },
+	{ .op = OP_STORE, .a = B, .n = P(1) },
+	{ .op = OP_SWITCH, .a = 0 },
+	{ .op = OP_MUNMAP, .a = A + M2, .n = M2 },
+	{ .op = OP_MMAP, .a = C, .n = 6 * M2, .b = RW, .flags = POOL_2M }, /* more than are left: surplus */
+	{ .op = OP_STORE, .a = C + 5 * M2, .n = P(1) },
+	{ .op = OP_EXIT, .a = 1 },
+	{ .op = OP_STORE, .a = A + 2 * M2, .n = P(2) },
+	{ .op = OP_END },
+};
+
+/* Nothing is stored: clearing one of them has as many points as it has small pages. */
+static const struct inject_step gigantic_steps[] = {
+	{ .op = OP_POOL, .n = 1, .b = HUGETLB_1G },
+	{ .op = OP_MMAP, .a = G, .n = G, .b = RW, .flags = POOL_1G },
+	{ .op = OP_POOL, .n = 2, .b = HUGETLB_1G },
+	{ .op = OP_FORK },
+	{ .op = OP_MPROTECT, .a = G, .n = G, .b = RO },
+	{ .op = OP_MREMAP, .a = G, .n = G, .b = G, .flags = FIXED, .to = 4 * G },
+	{ .op = OP_MMAP, .a = 2 * G, .n = G, .b = RW, .flags = POOL_1G },
+	{ .op = OP_EXIT, .a = 1 },
+	{ .op = OP_MUNMAP, .a = 4 * G, .n = G },
+	{ .op = OP_POOL, .n = 1, .b = HUGETLB_1G },
+	{ .op = OP_END },
+};
+
 const struct inject_script inject_scripts[] = {
 	{ .name = "anon", .help = "anonymous pages, unmapping parts, MADV_DONTNEED and MADV_FREE", .steps = anon_steps },
 	{ .name = "fork", .help = "fork of anonymous, file and shared memory, copies on write on either side", .steps = fork_steps },
@@ -246,6 +290,9 @@ const struct inject_script inject_scripts[] = {
 	  .huge_cow_copy = true },
 	{ .name = "huge-split", .help = "the same, where writes to shared huge pages split them", .steps = huge_steps, .huge = true },
 	{ .name = "huge-move", .help = "mremap of huge pages, to where they fit and where not", .steps = huge_move_steps, .huge = true },
+	{ .name = "hugetlb", .help = "pools of huge pages: growing, promises, copies of 2 MiB, surplus", .steps = pool_steps, .overcommit_2m = 8 },
+	{ .name = "hugetlb-1g", .help = "a pool of pages of 1 GiB: growing, promises, moving what is not touched yet", .steps = gigantic_steps,
+	  .node_bytes = 4ULL << 30 },
 	{ .name = "pin", .help = "long-term pins, and fork of what is pinned", .steps = pin_steps, .huge = true },
 	{ .name = "pin-copy", .help = "the same, where pinned huge pages are copied whole", .steps = pin_steps, .huge = true,
 	  .huge_cow_copy = true },

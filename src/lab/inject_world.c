@@ -53,6 +53,7 @@ static const char *const op_names[] = {
 	[OP_MADVISE] = "madvise", [OP_MLOCK] = "mlock", [OP_MUNLOCK] = "munlock", [OP_MLOCKALL] = "mlockall",
 	[OP_MUNLOCKALL] = "munlockall", [OP_PIN] = "pin", [OP_UNPIN] = "unpin", [OP_EXEC] = "exec", [OP_BRK] = "brk",
 	[OP_FORK] = "fork", [OP_SWITCH] = "switch", [OP_EXIT] = "exit", [OP_READ] = "read", [OP_WRITE] = "write",
+	[OP_POOL] = "nr_hugepages",
 };
 
 /* ---- what was stored ---- */
@@ -266,6 +267,8 @@ static int64_t do_step(struct iworld *w, const struct inject_step *s)
 		return 0;
 	case OP_EXIT:
 		return do_exit(w, s);
+	case OP_POOL:
+		return hugetlb_set_pool(w->c, (enum hugetlb_size)s->b, NID_NONE, s->n) == s->n ? 0 : -ENOMEM;
 	case OP_READ:
 	case OP_WRITE:
 		return file_rw(w->c, w->file, s->a, s->n, s->op == OP_WRITE);
@@ -303,6 +306,7 @@ static bool documented(enum inject_op op, enum inject_site kind, int64_t r)
 	case OP_BRK:
 	case OP_EXEC:
 	case OP_MUNLOCK:
+	case OP_POOL:
 		return !contents && r == -ENOMEM;
 	default:
 		return false;
@@ -424,7 +428,7 @@ static uint64_t drained_free(struct iworld *w)
 
 static int set_up(struct iworld *w)
 {
-	const struct null_options o = { .node_bytes = NODE_BYTES };
+	const struct null_options o = { .node_bytes = w->script->node_bytes ? w->script->node_bytes : NODE_BYTES };
 	int rc = null_create(&o, &w->m, w->err, w->errlen);
 
 	if (rc)
@@ -436,6 +440,7 @@ static int set_up(struct iworld *w)
 	w->q->knobs.thp_enabled = w->script->huge ? THP_ALWAYS : THP_NEVER;
 	w->q->knobs.huge_cow = w->script->huge_cow_copy ? HUGE_COW_COPY : HUGE_COW_SPLIT;
 	w->q->knobs.fork_tables = w->script->shared_tables ? FORK_TABLES_SHARED : FORK_TABLES_COPIED;
+	w->q->hugetlb.h[HUGETLB_2M].overcommit = w->script->overcommit_2m;
 	w->free_at_boot = drained_free(w);
 	w->stored = calloc(MAX_STORED, sizeof(*w->stored));
 	if (!w->stored)
@@ -468,6 +473,8 @@ static int tear_down(struct iworld *w, bool check)
 		file_put(w->c, w->file);
 	if (w->shm)
 		file_put(w->c, w->shm);
+	(void)hugetlb_set_pool(w->c, HUGETLB_2M, NID_NONE, 0);
+	(void)hugetlb_set_pool(w->c, HUGETLB_1G, NID_NONE, 0);
 	if (check && quire_validate(w->q)) {
 		snprintf(w->err, w->errlen, "at the end: %s", w->q->err);
 		return -EPROTO;
