@@ -137,10 +137,10 @@ static int run_variant(const struct script *s, const struct script_args *a, cons
 	script_run_end(r);
 	script_engine_destroy(o.exec);
 	machine_destroy(m);
-	if (rc)
-		return failure("%s", *err ? err : strerror(-rc));
 	if (a->rules.nr)
 		printf("  %" PRIu64 " calls inside the engine made to fail\n", failures);
+	if (rc)
+		return failure("%s", *err ? err : strerror(-rc));
 	printf("%s%s%s: %" PRIu64 " calls, %" PRIu64 " expectations, %" PRIu64 " failed\n", s->file, variant ? " " : "", variant ? variant : "",
 	       n.steps, n.expects, n.failed);
 	return n.failed ? EXIT_FAILED : EXIT_DONE;

@@ -43,3 +43,25 @@ load helpers.bash
 		[[ "$output" == *"--inject $r:"* ]]
 	done
 }
+
+@test "a script meets injected failures" {
+	printf 'set transparent_hugepage.enabled never\nA = mmap 4p\ntouch A..A+4p write\nexpect result == 0\n' >t.quire
+	"$QUIRE" script --machine null t.quire >out.txt
+	! grep -q 'made to fail' out.txt
+	# The third page of the four that are touched cannot be cleared.
+	run "$QUIRE" script --machine null --inject fail_clear_page:site=fault_anon,nth=3 --steps t.quire
+	[ "$status" = 1 ]
+	[[ "$output" == *'1 calls inside the engine made to fail'* ]]
+	[[ "$output" == *'t.quire:3:1: touch A..A+0x4000 write: ENOMEM'* ]]
+	run "$QUIRE" script --machine null --inject failslub t.quire
+	[ "$status" = 2 ]
+	[[ "$output" == *'--inject failslub:'* ]]
+}
+
+@test "pools of huge pages, the smallest ones and the largest" {
+	"$QUIRE" check inject --workload hugetlb --count 3 >out.txt
+	grep -q '^fail_copy_page at hugetlb_wp ' out.txt
+	"$QUIRE" check inject --workload hugetlb-1g >out.txt
+	grep -q '^fail_page_alloc at contig ' out.txt
+	awk '/^all / { exit !($2 > 10 && $4 == $2) }' out.txt
+}
