@@ -185,7 +185,9 @@ static void test_errors(void **state)
 	assert_non_null(strstr(err, "less than a page"));
 	compare_result_done(&r);
 	o = options(sides);
-	o.subject.options.size = 1ULL << 40; /* the machine has 16 GiB */
+	for (unsigned n = 0; n < machine.nr_nodes; n++)
+		machine.nodes[n].memory = 256 << 20;
+	o.subject.options.size = 1ULL << 30;
 	o.subject.options.tasks = 1;
 	o.subject.options.step = 1 << 21;
 	o.rounds = 1;

@@ -385,7 +385,7 @@ static void test_each_failure(void **state)
 			inject_detach(in);
 			shut_down(&b);
 			if (!hit) {
-				assert_true(n > 5);
+				assert_true(n > 2);
 				break;
 			}
 		}
