@@ -170,16 +170,19 @@ static void run_on(struct machine *m, const struct knobs *k, uint64_t seed, stru
 		fail_msg("%s: %s", m->ops->kind, s.q->err);
 	for (unsigned i = 0; i < NR_VM_COUNTERS; i++)
 		counts[i] = vmstat_read(s.q, (enum vm_counter)i);
+	counts[VM_pgalloc_dma32] -= counts[VM_nr_slab_pages];
 	mm_put(c, s.mm);
 	file_put(c, s.file);
 	assert_int_equal(quire_shutdown(s.q), 0);
 	machine_destroy(m);
 }
 
-/* How many CPUs had to be told, and which flushes they took together, is the machine's business. */
+/* How many CPUs had to be told, which flushes they took together, and on whose lists a child's objects lie (and so how many allocations
+ * there were), is the machine's business. */
 static bool speaks_of_the_machine(unsigned counter)
 {
-	return counter == VM_nr_tlb_remote_flush || counter == VM_nr_tlb_remote_flush_received;
+	return counter == VM_nr_tlb_remote_flush || counter == VM_nr_tlb_remote_flush_received || counter == VM_nr_slab_pages ||
+	       counter == VM_numa_hit || counter == VM_numa_local;
 }
 
 static void same_on_both(uint32_t thp, uint32_t cow, uint64_t seed)
