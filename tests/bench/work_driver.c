@@ -4,6 +4,7 @@
  */
 #include "machine/null.h"
 #include "mm/fault.h"
+#include "mm/hugetlb.h"
 #include "mm/system.h"
 
 #include <stdio.h>
@@ -113,6 +114,33 @@ static void forks(struct mm *mm, uint32_t policy)
 	need(mm_munmap(cpu, mm, huge, 32 * MIB), "munmap");
 }
 
+/* Pools of huge pages: filled, mapped, shared by a fork, copied, and given back. */
+static void pools(struct mm *mm)
+{
+	for (int i = 0; i < 2; i++) {
+		bool gigantic = i;
+		uint64_t len = gigantic ? 1024 * MIB : 32 * MIB;
+		enum hugetlb_size size = gigantic ? HUGETLB_1G : HUGETLB_2M;
+		struct mm *child;
+
+		need(hugetlb_set_pool(cpu, size, NID_NONE, gigantic ? 1 : 64) == (gigantic ? 1 : 64) ? 0 : -1, "pool");
+		vaddr_t a = map(mm, len, NULL, MAP_PRIVATE | MAP_HUGETLB | (gigantic ? 30U : 21U) << MAP_HUGE_SHIFT);
+
+		for (uint64_t o = 0; o < len; o += gigantic ? len : 2 * MIB)
+			need(machine_access(cpu, a + o, 8, ACCESS_USER | ACCESS_WRITE), "access");
+		need(mm_mprotect(cpu, mm, a, len, PROT_READ), "mprotect");
+		need(mm_mprotect(cpu, mm, a, len, PROT_READ | PROT_WRITE), "mprotect");
+		for (int n = 0; n < (gigantic ? 0 : 4); n++) {
+			need(mm_fork(cpu, mm, &child), "fork");
+			for (uint64_t o = 0; o < len; o += 2 * MIB)
+				need(machine_access(cpu, a + o, 8, ACCESS_USER | ACCESS_WRITE), "access");
+			mm_put(cpu, child);
+		}
+		need(mm_munmap(cpu, mm, a, len), "munmap");
+		hugetlb_set_pool(cpu, size, NID_NONE, 0);
+	}
+}
+
 static void files(struct mm *mm)
 {
 	struct mfile *f;
@@ -144,7 +172,7 @@ static void heap(struct mm *mm)
 
 int main(void)
 {
-	struct null_options o = { .nr_cpus = 2, .node_bytes = 1024 * MIB };
+	struct null_options o = { .nr_cpus = 2, .node_bytes = 3072 * MIB };
 	struct machine *m;
 	struct mm *mm, *other;
 	char err[200];
@@ -167,6 +195,10 @@ int main(void)
 	huge_pages(mm);
 	forks(mm, HUGE_COW_COPY);
 	forks(mm, HUGE_COW_SPLIT);
+	q->knobs.fork_tables = FORK_TABLES_SHARED;
+	forks(mm, HUGE_COW_SPLIT);
+	q->knobs.fork_tables = FORK_TABLES_COPIED;
+	pools(mm);
 	files(mm);
 	heap(mm);
 	mm_activate(cpu, NULL);
