@@ -20,8 +20,9 @@ bench: build
 	@build/quire bench alloc
 soak: setup
 	@scripts/configure build-soak -Dchecks=expensive
-	@scripts/run-tests build-soak --repeat=$(or $(ROUNDS),10)
-	@build-soak/quire fidelity --random 10000 --seed 1
+	@scripts/setup --all
+	@ninja -C build-soak
+	@scripts/soak build-soak $(or $(ROUNDS),3) $(or $(SECONDS_EACH),600)
 # Ten minutes a target, under sanitizers: SECONDS_EACH=60 for a short look.
 fuzz:
 	@scripts/setup --all
@@ -40,4 +41,4 @@ lint:
 install: build
 	@meson install -C build --no-rebuild
 clean:
-	@rm -rf build build-test build-soak build-asan build-tsan build-cov
+	@rm -rf build build-test build-soak build-asan build-tsan build-cov build-fuzz
