@@ -43,7 +43,7 @@ ATTR_NOINLINE int fault_anon(struct fault *f)
 	page = anon_alloc_zeroed(c);
 	machine_path(c, PATH_FAULT_ANON);
 	if (page) {
-		pt_lock(c, f->pte.table);
+		fault_pt_lock(c, f->pte.table);
 		bool done = !pte_read(c, &f->pte);
 
 		if (done) {
@@ -63,7 +63,7 @@ ATTR_NOINLINE int fault_zero_page(struct fault *f)
 	struct cpu *c = f->c;
 	enum machine_path prev = machine_work(c, PATH_FAULT_ZERO, 1);
 
-	pt_lock(c, f->pte.table);
+	fault_pt_lock(c, f->pte.table);
 	if (!pte_read(c, &f->pte)) {
 		pte_write(c, &f->pte,
 			  pfn_to_paddr(f->q->zero_pfn) | (pte_prot(f->v->flags) & ~PTE_WRITE) | PTE_SOFT_ZERO);
@@ -127,7 +127,7 @@ ATTR_NOINLINE static int wp_copy(struct fault *f, struct frame *old)
 
 	machine_path(c, PATH_FAULT_WP);
 	if (!rc) {
-		pt_lock(c, f->pte.table);
+		fault_pt_lock(c, f->pte.table);
 		if (pte_read(c, &f->pte) == f->orig) {
 			pte_xchg(c, &f->pte, 0);
 			tlb_flush_page(c, f->mm, f->va);
@@ -167,7 +167,7 @@ ATTR_NOINLINE int fault_wp(struct fault *f)
 	bool copy = false;
 	int rc = 0;
 
-	pt_lock(c, f->pte.table);
+	fault_pt_lock(c, f->pte.table);
 	if (pte_read(c, &f->pte) == f->orig) {
 		copy = true;
 		if (!(f->orig & PTE_SOFT_ZERO)) {

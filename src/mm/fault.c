@@ -61,6 +61,8 @@ static int fault_run(struct fault *f)
 	rc = FAULT_FALLBACK;
 	if (!f->orig && thp_allowed(f->mm, f->v, f->va))
 		rc = fault_is_write(f) || !f->q->knobs.thp_use_zero_page ? thp_fault_anon(f) : thp_fault_zero(f);
+	else if (!f->orig)
+		vmstat_inc(f->c, thp_refusal(f->mm, f->v));
 	else if (pmd_huge(f->orig))
 		rc = fault_is_write(f) && !(f->orig & PTE_WRITE) ? thp_fault_wp(f) : 0;
 	return rc == FAULT_FALLBACK ? fault_pte(f) : rc;
@@ -109,11 +111,33 @@ static int fault_count(struct fault *f, int rc)
 	return rc;
 }
 
-static void count_latency(struct cpu *c, enum vm_counter kind)
+/* The parts of a fault of `total` ns. before: how much the CPU had spent in each when it began. */
+static void count_phases(struct cpu *c, enum fault_kind kind, uint64_t total, const uint64_t before[NR_FAULT_PHASES])
 {
-	uint64_t now_ns = machine_now_ns(c), start_ns = c->fault_start_ps / PS_PER_NS;
+	struct fault_phases *p = &c->pc->phases[kind];
+	uint64_t part[NR_FAULT_PHASES] = { 0 }, sum = 0;
 
-	quire_time_add(c, fault_latency_kind(kind), now_ns > start_ns ? now_ns - start_ns : 0);
+	for (unsigned i = 0; i < PHASE_MAP; i++) {
+		part[i] = c->pc->phase_ns[i] - before[i];
+		sum += part[i];
+	}
+	part[PHASE_MAP] = total > sum ? total - sum : 0;
+	for (unsigned i = 0; i < NR_FAULT_PHASES; i++)
+		p->sum[i] += part[i];
+	if (total <= p->most)
+		return;
+	p->most = total;
+	for (unsigned i = 0; i < NR_FAULT_PHASES; i++)
+		p->longest[i] = part[i];
+}
+
+static void count_latency(struct cpu *c, enum vm_counter kind, const uint64_t before[NR_FAULT_PHASES])
+{
+	uint64_t now_ns = machine_now_ns(c), start_ns = c->fault_start_ps / PS_PER_NS, ns = now_ns > start_ns ? now_ns - start_ns : 0;
+
+	quire_time_add(c, fault_latency_kind(kind), ns);
+	if (unlikely(c->q->time_phases))
+		count_phases(c, fault_latency_kind(kind), ns, before);
 }
 
 ATTR_NOINLINE int fault_handle(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, unsigned err)
@@ -134,10 +158,18 @@ ATTR_NOINLINE int mm_fault(struct cpu *c, vaddr_t va, unsigned err)
 	struct mm *mm = loaded & LOADED_LAZY ? NULL : (struct mm *)(loaded & LOADED_MM);
 	struct fault f = { .c = c, .q = c->q, .mm = mm, .va = va, .err = err, .kind = VM_quire_fault_spurious };
 	enum machine_path prev = machine_work(c, PATH_FAULT, 1);
+	uint64_t before[NR_FAULT_PHASES] = { 0 }, since = phase_begin(c), waited = 0;
 	int rc = -EFAULT;
 
 	if (mm && va < TASK_SIZE) {
 		machine_read_lock(c, &mm->mmap_lock);
+		if (unlikely(c->q->time_phases)) {
+			/* Other tasks may have run here meanwhile: what they spent is not this fault's. */
+			waited = machine_now_ns(c) - since;
+			for (unsigned i = 0; i < NR_FAULT_PHASES; i++)
+				before[i] = c->pc->phase_ns[i];
+			before[PHASE_WAIT] -= waited;
+		}
 		f.v = vma_for_fault(c, mm, va);
 		machine_path(c, PATH_FAULT);
 		if (f.v && fault_allowed(f.v, err))
@@ -146,7 +178,7 @@ ATTR_NOINLINE int mm_fault(struct cpu *c, vaddr_t va, unsigned err)
 	}
 	rc = fault_count(&f, rc);
 	machine_path(c, PATH_FAULT);
-	count_latency(c, f.kind);
+	count_latency(c, f.kind, before);
 	machine_path(c, prev);
 	return rc;
 }

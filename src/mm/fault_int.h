@@ -25,6 +25,17 @@ struct fault {
 	bool major;
 };
 
+/* A page-table lock, timed when somebody has it: taking a free one is work, in which the stores before it drain. */
+static inline void fault_pt_lock(struct cpu *c, struct frame *table)
+{
+	bool taken = __atomic_load_n(&table->ptl.state, __ATOMIC_RELAXED) != 0;
+	uint64_t since = taken ? phase_begin(c) : 0;
+
+	pt_lock(c, table);
+	if (taken)
+		phase_end(c, PHASE_WAIT, since);
+}
+
 static inline bool fault_is_write(const struct fault *f)
 {
 	return (f->err & (ACCESS_WRITE | FAULT_UNSHARE)) != 0;
@@ -81,8 +92,10 @@ static inline struct frame *anon_alloc_zeroed(struct cpu *c)
 static inline int anon_copy(struct cpu *c, struct frame *to, const struct frame *from)
 {
 	enum machine_path prev = machine_work(c, PATH_COPY_PAGE, 1);
+	uint64_t since = phase_begin(c);
 	int rc = machine_copy_page(c, frame_pfn(c->m, to), frame_pfn(c->m, from));
 
+	phase_end(c, PHASE_COPY, since);
 	if (!rc)
 		vmstat_inc(c, VM_quire_pages_copied);
 	machine_path(c, prev);
@@ -130,6 +143,8 @@ int fault_file_shared(struct fault *f);
 
 /* ---- thp.c ---- */
 bool thp_allowed(const struct mm *mm, const struct vma *v, vaddr_t va);
+/* Why not: the counter of the first reason that holds. */
+enum vm_counter thp_refusal(const struct mm *mm, const struct vma *v);
 /* FAULT_FALLBACK, 0 or negative errno. */
 int thp_fault_anon(struct fault *f);
 int thp_fault_zero(struct fault *f);

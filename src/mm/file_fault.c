@@ -50,7 +50,7 @@ ATTR_NOINLINE static bool fault_around(struct fault *f)
 	struct pt_ref r = pt_ref_at(c, f->pte.table, start, PAGE_SHIFT);
 	bool hit = false;
 
-	pt_lock(c, f->pte.table);
+	fault_pt_lock(c, f->pte.table);
 	for (vaddr_t va = start; va < end; va += PAGE_SIZE, pt_ref_next(&r)) {
 		pt_touch_line(c, &r, va == start);
 		if (pte_peek(&r))
@@ -88,7 +88,7 @@ static int file_map_one(struct fault *f, bool write)
 
 	if (rc)
 		return rc;
-	pt_lock(c, f->pte.table);
+	fault_pt_lock(c, f->pte.table);
 	if (!pte_read(c, &f->pte)) {
 		map_file(f, &f->pte, page, write);
 		f->kind = VM_quire_fault_file;
@@ -142,7 +142,7 @@ ATTR_NOINLINE int fault_file_cow(struct fault *f)
 	if (!rc)
 		rc = anon_copy(c, page, src);
 	if (!rc) {
-		pt_lock(c, f->pte.table);
+		fault_pt_lock(c, f->pte.table);
 		if (!pte_read(c, &f->pte)) {
 			map_anon(f, page);
 			f->kind = VM_quire_fault_cow_4k;

@@ -22,6 +22,7 @@ struct fork_copy {
 	struct mm *parent;
 	struct vma *v, *parent_vma; /* v: the child's */
 	int64_t rss[NR_RSS];
+	int64_t entries, huge, walked, made, pinned; /* counted at the end */
 };
 
 /* Take from the parent's entry what sharing takes; what remains goes to the child, not yet accessed. */
@@ -47,6 +48,7 @@ ATTR_NOINLINE static void fork_copy_pte(struct fork_copy *k, const struct pt_ref
 		e = fork_share(c, src, e);
 	}
 	pte_write(c, dst, e);
+	k->entries++;
 	if (unlikely(frame_flags(src->table) & FRAME_TABLE_MIXED))
 		pt_mark(dst->table, FRAME_TABLE_MIXED);
 }
@@ -70,6 +72,8 @@ ATTR_NOINLINE static int fork_copy_pinned(struct fork_copy *k, pte_t e, const st
 	frame_set(copy, FRAME_ANON | FRAME_SWAPBACKED);
 	rmap_add_pte(c, copy, copy);
 	k->rss[RSS_ANON]++;
+	k->entries++;
+	k->pinned++;
 	pte_write(c, dst, pte_owned(c->m, copy, k->v->flags));
 	return 0;
 }
@@ -81,10 +85,13 @@ ATTR_NOINLINE static int fork_copy_table(struct fork_copy *k, struct frame *tabl
 	struct cpu *c = k->c;
 	struct pt_ref src = pt_ref_at(c, table, va, PAGE_SHIFT), dst;
 	struct frame *spare = NULL; /* for the next pinned page */
+	bool made = !pte_peek(dst_pmd);
 	int rc = pt_pte(c, k->child, dst_pmd, va, true, &dst);
 
 	if (rc)
 		return rc;
+	k->walked++;
+	k->made += made;
 	pt_lock(c, src.table);
 	pt_lock(c, dst.table);
 	for (vaddr_t at = va; at < end && !rc; at += PAGE_SIZE, pt_ref_next(&src), pt_ref_next(&dst)) {
@@ -140,6 +147,7 @@ ATTR_NOINLINE static int fork_copy_huge_pmd(struct fork_copy *k, const struct pt
 		}
 		pt_deposit(c, dst->table, table);
 		pte_write(c, dst, e);
+		k->huge++;
 	}
 	pt_unlock(c, dst->table);
 	pt_unlock(c, src->table);
@@ -161,6 +169,8 @@ ATTR_NOINLINE static int fork_copy_huge_pinned(struct fork_copy *k, pte_t e, con
 		thp_map(&f, head);
 		pt_deposit(c, dst->table, table);
 		pt_unlock(c, dst->table);
+		k->huge++;
+		k->pinned += HPAGE_PMD_NR;
 		return 0;
 	}
 	if (table)
@@ -214,6 +224,15 @@ static int fork_copy_pmd(struct fork_copy *k, const struct pt_ref *src, vaddr_t 
 	return rc;
 }
 
+static void fork_count(const struct fork_copy *k)
+{
+	vmstat_add(k->c, VM_quire_fork_entries_4k, k->entries);
+	vmstat_add(k->c, VM_quire_fork_entries_2m, k->huge);
+	vmstat_add(k->c, VM_quire_fork_tables_walked, k->walked);
+	vmstat_add(k->c, VM_quire_fork_tables_made, k->made);
+	vmstat_add(k->c, VM_quire_fork_pinned_copied, k->pinned);
+}
+
 int fork_copy_range(struct cpu *c, struct mm *child, struct mm *parent, struct vma *child_vma, struct vma *parent_vma)
 {
 	struct fork_copy k = { .c = c, .child = child, .parent = parent, .v = child_vma, .parent_vma = parent_vma };
@@ -237,6 +256,7 @@ int fork_copy_range(struct cpu *c, struct mm *child, struct mm *parent, struct v
 			rc = fork_copy_pmd(&k, &src, va, next);
 		}
 	}
+	fork_count(&k);
 	for (unsigned i = 0; i < NR_RSS; i++)
 		if (k.rss[i])
 			mm_rss_add(c, child, (enum rss_kind)i, k.rss[i]);

@@ -222,7 +222,7 @@ static void unshare_copy(struct cpu *c, struct mm *mm, const struct pt_ref *pmd,
 	frame_set(own, frame_flags(t) & FRAME_TABLE_MIXED);
 	pte_xchg(c, pmd, pt_table_entry(c->m, own));
 	va = ALIGN_DOWN(va, PAGE_SIZE);
-	tlb_flush_mm_range(c, mm, va, va + PAGE_SIZE, PAGE_SHIFT, true);
+	tlb_flush_for(c, mm, va, va + PAGE_SIZE, PAGE_SHIFT, true, FLUSH_UNSHARE);
 	set_sharers(t, sharers(t) - 1);
 	__atomic_sub_fetch(&mm->pgtables_bytes, (int64_t)PAGE_SIZE, __ATOMIC_RELAXED);
 	vmstat_inc(c, VM_quire_fork_table_unshared);

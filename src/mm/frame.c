@@ -107,17 +107,33 @@ ATTR_NOINLINE static void frame_clear_compound(struct cpu *c, struct frame *head
 	machine_path(c, outer);
 }
 
+/* What a huge page was good for. Free of charge, so only where contents need not be looked through. */
+static void count_unwritten(struct cpu *c, const struct frame *head, unsigned order)
+{
+	const uint64_t *tags = c->m->tags ? c->m->tags + frame_pfn(c->m, head).v : NULL;
+	int64_t n = 0;
+
+	if (!tags || order != HPAGE_PMD_ORDER || !(frame_flags(head) & FRAME_ANON))
+		return;
+	for (unsigned i = 0; i < 1U << order; i++)
+		n += !__atomic_load_n(&tags[i], __ATOMIC_RELAXED);
+	vmstat_inc(c, VM_quire_thp_freed);
+	vmstat_add(c, VM_quire_thp_freed_unwritten, n);
+}
+
 void frame_unprep(struct cpu *c, struct frame *f, unsigned order)
 {
 	ASSERT(f->refcount == 0 && f->mapcount == -1 && frame_order(f) == order);
 	ASSERT(!(frame_flags(f) & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP | FRAME_FILE)));
 	ASSERT(f->priv == 0);
 	frame_touch(c, f, TOUCH_WRITE);
-	if (frame_flags(f) & FRAME_HEAD)
+	if (frame_flags(f) & FRAME_HEAD) {
+		count_unwritten(c, f, order);
 		frame_clear_compound(c, f, order);
-	else
+	} else {
 		for (uint64_t i = 1; i < 1ULL << order; i++)
 			ASSERT_DEBUG(frame_flags(f + i) == (frame_flags(f) & FRAME_PLACE_MASK) && f[i].mapcount == -1 && !f[i].refcount);
+	}
 	frame_flags_put(f, frame_flags(f) & FRAME_PLACE_MASK);
 	f->mapping = 0;
 	f->index = 0;

@@ -131,6 +131,7 @@ static int timed(struct cpu *c, enum huge_order_policy policy, vaddr_t hint, uns
 	uint64_t since = machine_now_ns(c);
 	int err = hugecopy_process(c, policy, hint, nr_pages, fn, p);
 
+	phase_end(c, kind == BULK_COPY_2M ? PHASE_COPY : PHASE_CLEAR, since);
 	if (!err && nr_pages == HPAGE_PMD_NR)
 		quire_time_add(c, kind, machine_now_ns(c) - since);
 	return err;

@@ -9,6 +9,7 @@ static const char *const enabled_words[] = { "never", "madvise", "always", NULL 
 static const char *const defrag_words[] = { "never", "madvise", "defer", "defer+madvise", "always", NULL };
 static const char *const order_words[] = { "linear", "target_last", "neighbourhood_last", NULL };
 static const char *const cow_words[] = { "copy", "split", NULL };
+static const char *const zero_cow_words[] = { "huge", "split", NULL };
 static const char *const fork_words[] = { "copied", "shared", NULL };
 
 static const char *const shootdown_words[] = { "poll", "membarrier", NULL };
@@ -64,6 +65,14 @@ const struct knob knob_table[] = {
 	  .unit = "",
 	  .help = "a write to a shared 2 MiB page copies all of it, or splits the mapping and copies 4 KiB",
 	  .origin = "quire; copy before 5.8, split since" },
+	{ .name = "quire.huge_zero_cow",
+	  .type = KNOB_ENUM,
+	  FIELD(huge_zero_cow),
+	  .def = HUGE_ZERO_COW_HUGE,
+	  .choices = zero_cow_words,
+	  .unit = "",
+	  .help = "a write to the shared 2 MiB page of zeroes gets a huge page, or splits the mapping and gets 4 KiB",
+	  .origin = "quire; huge before 5.8, split from 5.8, huge since 6.13" },
 	{ .name = "quire.fork_tables",
 	  .type = KNOB_ENUM,
 	  FIELD(fork_tables),

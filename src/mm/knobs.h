@@ -14,6 +14,7 @@ enum thp_enabled { THP_NEVER, THP_MADVISE, THP_ALWAYS };
 enum thp_defrag { THP_DEFRAG_NEVER, THP_DEFRAG_MADVISE, THP_DEFRAG_DEFER, THP_DEFRAG_DEFER_MADVISE, THP_DEFRAG_ALWAYS };
 enum huge_order_policy { HUGE_ORDER_LINEAR, HUGE_ORDER_TARGET_LAST, HUGE_ORDER_NEIGHBOURHOOD_LAST };
 enum huge_cow { HUGE_COW_COPY, HUGE_COW_SPLIT };
+enum huge_zero_cow { HUGE_ZERO_COW_HUGE, HUGE_ZERO_COW_SPLIT };
 enum fork_tables { FORK_TABLES_COPIED, FORK_TABLES_SHARED };
 enum shootdown_way { SHOOTDOWN_POLL, SHOOTDOWN_MEMBARRIER }; /* as enum host_shootdown */
 enum clear_way { CLEAR_REP, CLEAR_NT, CLEAR_MEMSET };         /* as enum host_clear */
@@ -25,6 +26,7 @@ struct knobs {
 	uint32_t huge_clear_order;  /* quire.huge_clear_order */
 	uint32_t huge_copy_order;   /* quire.huge_copy_order */
 	uint32_t huge_cow;          /* quire.huge_cow: copy (before 5.8) or split (since) */
+	uint32_t huge_zero_cow;     /* quire.huge_zero_cow: huge (before 5.8, and since 6.13) or split (between) */
 	uint32_t fork_tables;       /* quire.fork_tables: page tables at fork: copied, or shared copy-on-write */
 	uint64_t hugetlb_2m_nr;         /* hugepages-2048kB.nr_hugepages */
 	uint64_t hugetlb_2m_overcommit; /* hugepages-2048kB.nr_overcommit_hugepages */

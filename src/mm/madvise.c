@@ -162,6 +162,7 @@ static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end
 	if (pt_unshare_range(c, v->mm, start, end, advice == UAPI_MADV_FREE ? UNSHARE_ALL : UNSHARE_PARTIAL))
 		return -EAGAIN;
 	tlb_gather_begin(c, g, v->mm, false);
+	g->why = FLUSH_MADVISE;
 	if (advice == UAPI_MADV_FREE) {
 		zap_lazyfree_range(c, g, v, start, end);
 	} else {

@@ -78,6 +78,7 @@ static void exit_mappings(struct cpu *c, struct mm *mm)
 	struct mmu_gather g;
 
 	tlb_gather_begin(c, &g, mm, true);
+	g.why = FLUSH_EXIT;
 	for (struct vma *v = mm->shared_tables ? vma_first(mm) : NULL; v; v = vma_next_charged(c, v))
 		pt_drop_shared(c, &g, mm, ALIGN_DOWN(v->start, PMD_SIZE), ALIGN_UP(v->end, PMD_SIZE));
 	for (struct vma *v = vma_first(mm); v; v = vma_next_charged(c, v))
@@ -165,7 +166,7 @@ ATTR_NOINLINE int mm_fork(struct cpu *c, struct mm *parent, struct mm **ret_chil
 		/* Then the flush; with shared tables of page-walk caches too, which know them as writable. */
 		rc = fork_areas(c, child, parent);
 		machine_path(c, PATH_FORK);
-		tlb_flush_mm_range(c, parent, 0, TASK_SIZE, PAGE_SHIFT, parent->shared_tables != 0);
+		tlb_flush_for(c, parent, 0, TASK_SIZE, PAGE_SHIFT, parent->shared_tables != 0, FLUSH_FORK);
 		machine_write_unlock(c, &child->mmap_lock);
 		machine_write_unlock(c, &parent->mmap_lock);
 		if (rc) {

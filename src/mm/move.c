@@ -48,7 +48,7 @@ static void move_ptes(struct cpu *c, struct mm *mm, struct pt_ref src, struct pt
 		moved = true;
 	}
 	if (moved)
-		tlb_flush_mm_range(c, mm, old, old + len, PAGE_SHIFT, false);
+		tlb_flush_for(c, mm, old, old + len, PAGE_SHIFT, false, FLUSH_MREMAP);
 	unlock_pair(c, src.table, dst.table);
 }
 
@@ -66,7 +66,7 @@ static bool move_pmd(struct cpu *c, struct mm *mm, const struct pt_ref *src, con
 		if (pmd_huge(e) && src->table != dst->table)
 			pt_deposit(c, dst->table, pt_withdraw(c, src->table));
 		pte_write(c, dst, e);
-		tlb_flush_mm_range(c, mm, old, old + PMD_SIZE, pmd_huge(e) ? PMD_SHIFT : PAGE_SHIFT, !pmd_huge(e));
+		tlb_flush_for(c, mm, old, old + PMD_SIZE, pmd_huge(e) ? PMD_SHIFT : PAGE_SHIFT, !pmd_huge(e), FLUSH_MREMAP);
 	}
 	unlock_pair(c, src->table, dst->table);
 	return ok;

@@ -115,6 +115,7 @@ static int mprotect_locked(struct cpu *c, struct mm *mm, struct mprotect_run *ru
 	}
 	run->g = c->pc->gather;
 	tlb_gather_begin(c, run->g, mm, false);
+	run->g->why = FLUSH_MPROTECT;
 	err = protect_areas(c, mm, run, v, start, end);
 	tlb_gather_end(c, run->g);
 	return err;

@@ -151,6 +151,7 @@ void unmap_finish(struct cpu *c, struct unmap_plan *p)
 
 	if (p->first) {
 		tlb_gather_begin(c, g, p->mm, false);
+		g->why = FLUSH_MUNMAP;
 		pt_drop_shared(c, g, p->mm, p->start, p->end);
 		if (p->head.start < p->head.end)
 			zap_range(c, g, &p->head, p->head.start, p->head.end);

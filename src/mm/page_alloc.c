@@ -166,22 +166,29 @@ struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 {
 	int nid = req->nid == NID_NONE ? c->nid : req->nid;
 	enum machine_path outer;
+	bool cleared = false;
+	uint64_t since;
 	struct frame *f;
 
 	if (req->order > MAX_ORDER || nid < 0 || (unsigned)nid >= c->m->nr_nodes ||
 	    machine_inject(c, INJECT_FRAME_ALLOC, PAGE_SIZE << req->order))
 		return NULL;
 	outer = machine_work(c, PATH_PAGE_ALLOC, 1);
+	since = phase_begin(c);
 	f = find_block(c, req, nid);
 	if (f) {
-		bool cleared = (frame_flags(f) & FRAME_CLEARED) != 0;
-
+		cleared = (frame_flags(f) & FRAME_CLEARED) != 0;
 		count_alloc(c, f, req->order, nid);
 		frame_prep(c, f, req->order, req->gfp & GFP_COMP);
-		if (req->gfp & GFP_ZERO && clear_new(c, f, req, cleared)) {
+	}
+	phase_end(c, PHASE_ALLOC, since);
+	if (f && req->gfp & GFP_ZERO) {
+		since = phase_begin(c);
+		if (clear_new(c, f, req, cleared)) {
 			frame_put(c, f);
 			f = NULL;
 		}
+		phase_end(c, PHASE_CLEAR, since);
 	}
 	machine_path(c, outer);
 	return f;

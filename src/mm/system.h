@@ -39,6 +39,20 @@ struct ctx_slot {
 #define LOADED_LEAVING 2UL /* somebody is taking the CPU out of the address space's mask */
 #define LOADED_MM (~(LOADED_LAZY | LOADED_LEAVING))
 
+enum fault_kind { FK_ANON_4K, FK_ANON_2M, FK_ZERO, FK_COW_4K, FK_COW_2M, FK_FILE, FK_OTHER, NR_FAULT_KINDS };
+
+/*
+ * Where a fault's time goes: waiting for mmap_lock and page-table locks; the allocator, its locks included; clearing; copying; and all
+ * else: entry and exit, finding and changing entries, flushing, counting. The parts add up to the fault.
+ */
+enum fault_phase { PHASE_WAIT, PHASE_ALLOC, PHASE_CLEAR, PHASE_COPY, PHASE_MAP, NR_FAULT_PHASES };
+extern const char *const fault_phase_names[NR_FAULT_PHASES];
+
+struct fault_phases {
+	uint64_t sum[NR_FAULT_PHASES];            /* of all faults */
+	uint64_t longest[NR_FAULT_PHASES], most;  /* of the one that took longest, and how long that was */
+};
+
 /*
  * A CPU's own area, in memory of the CPU's node where there is some. Only its CPU writes it, but for `loaded` and `ctx`, of
  * which tlb.c says who else does.
@@ -58,12 +72,14 @@ struct percpu {
 	struct mmu_gather *gather; /* a CPU's own gather buffer */
 	struct hist *fault_ns; /* [NR_TIMES], latency by kind, exception entry and exit included; as found until... */
 	bool fault_ns_used;    /* ... the first one clears it, so that CPUs that never run cost no memory here */
+	uint64_t flushes_received; /* atomic: by others, which wait for it */
+	uint64_t phase_ns[NR_FAULT_PHASES]; /* with q->time_phases: time so far in each, on this CPU */
+	struct fault_phases phases[NR_FAULT_KINDS]; /* ... and in faults that ended, by what they were */
 };
 
 _Static_assert(offsetof(struct percpu, vmstat) == 0, "vmstat_add counts at the start of struct percpu");
 
-enum fault_kind { FK_ANON_4K, FK_ANON_2M, FK_ZERO, FK_COW_4K, FK_COW_2M, FK_FILE, FK_OTHER, NR_FAULT_KINDS };
-/* Counted beside them: 2 MiB pages cleared and copied whole (hugecopy.c), which is a part of a fault or of a fork. */
+/* Counted beside the kinds of faults: 2 MiB pages cleared and copied whole (hugecopy.c), which is a part of a fault or of a fork. */
 enum bulk_kind { BULK_CLEAR_2M = NR_FAULT_KINDS, BULK_COPY_2M, NR_TIMES };
 
 struct quire {
@@ -80,6 +96,8 @@ struct quire {
 	uint32_t next_ctx;
 	uint64_t next_file_id;
 	uint64_t committed_pages; /* atomic: vm.overcommit accounting */
+
+	bool time_phases;         /* set after boot by whoever wants phases; costs two looks at the clock for each on the host */
 
 	pfn_t zero_pfn;
 	struct mlock huge_zero_lock;
@@ -106,6 +124,19 @@ static inline bool percpu_lazy(const struct percpu *pc)
 void quire_fault_ns(const struct quire *q, enum fault_kind k, struct hist *ret);
 void quire_bulk_ns(const struct quire *q, enum bulk_kind k, struct hist *ret);
 uint64_t quire_fault_time_ns(const struct quire *q);
+
+/* Of one kind on all CPUs; zeros unless q->time_phases. */
+void quire_fault_phases(const struct quire *q, enum fault_kind k, struct fault_phases *ret);
+/* The clock for phases, 0 when they are not wanted; and what has passed since goes to a phase. */
+static inline uint64_t phase_begin(struct cpu *c)
+{
+	return unlikely(c->q->time_phases) ? machine_now_ns(c) : 0;
+}
+static inline void phase_end(struct cpu *c, enum fault_phase p, uint64_t since)
+{
+	if (unlikely(c->q->time_phases))
+		c->pc->phase_ns[p] += machine_now_ns(c) - since;
+}
 
 /* One more of FK_* or BULK_*. The books of the experimenter, not of the kernel: costs nothing there. */
 void quire_time_add(struct cpu *c, unsigned kind, uint64_t ns);

@@ -23,6 +23,22 @@ bool thp_allowed(const struct mm *mm, const struct vma *v, vaddr_t va)
 	return enabled == THP_ALWAYS || (enabled == THP_MADVISE && (v->flags & VM_HUGEPAGE));
 }
 
+enum vm_counter thp_refusal(const struct mm *mm, const struct vma *v)
+{
+	uint32_t enabled = mm->q->knobs.thp_enabled;
+	vaddr_t first = ALIGN_UP(v->start, PMD_SIZE);
+
+	if (v->file || (v->flags & (VM_SHARED | VM_SPECIAL)))
+		return VM_quire_thp_ineligible_kind;
+	if (enabled == THP_NEVER)
+		return VM_quire_thp_ineligible_disabled;
+	if ((v->flags & VM_NOHUGEPAGE) || (enabled == THP_MADVISE && !(v->flags & VM_HUGEPAGE)))
+		return VM_quire_thp_ineligible_advice;
+	if (mm->thp_disable)
+		return VM_quire_thp_ineligible_prctl;
+	return first >= v->end || v->end - first < PMD_SIZE ? VM_quire_thp_ineligible_small : VM_quire_thp_ineligible_alignment;
+}
+
 ATTR_NOINLINE void thp_map(struct fault *f, struct frame *head)
 {
 	struct cpu *c = f->c;
@@ -59,7 +75,7 @@ ATTR_NOINLINE int thp_fault_anon(struct fault *f)
 	rc = table ? hugecopy_clear(c, head, HPAGE_PMD_NR, f->va) : -ENOMEM;
 	machine_path(c, PATH_FAULT_HUGE);
 	if (!rc) {
-		pt_lock(c, f->pmd.table);
+		fault_pt_lock(c, f->pmd.table);
 		if (!pte_read(c, &f->pmd)) {
 			thp_map(f, head);
 			pt_deposit(c, f->pmd.table, table);
@@ -125,7 +141,7 @@ ATTR_NOINLINE int thp_fault_zero(struct fault *f)
 		vmstat_inc(c, VM_thp_fault_fallback);
 	} else {
 		rc = 0;
-		pt_lock(c, f->pmd.table);
+		fault_pt_lock(c, f->pmd.table);
 		if (!pte_read(c, &f->pmd)) {
 			pte_write(c, &f->pmd,
 				  pfn_to_paddr(frame_pfn(c->m, zero)) | (pte_prot(f->v->flags) & ~PTE_WRITE) |
@@ -185,7 +201,7 @@ ATTR_NOINLINE void thp_split_pmd(struct cpu *c, struct vma *v, const struct pt_r
 		/* Out of the hardware's reach, but still taken: no bit that it sets meanwhile is lost. */
 		e = pte_xchg(c, pmd, (e & ~PTE_PRESENT) | PTE_PROTNONE);
 		if (e & PTE_PRESENT)
-			tlb_flush_mm_range(c, v->mm, base, base + PMD_SIZE, PMD_SHIFT, false);
+			tlb_flush_for(c, v->mm, base, base + PMD_SIZE, PMD_SHIFT, false, FLUSH_SPLIT);
 		machine_path(c, PATH_SPLIT_PMD);
 		split_fill(c, v->mm->q, table, e);
 		if (!thp_is_zero(e))

@@ -4,7 +4,8 @@
  *   quire.huge_cow=copy   before Linux 5.8: a new huge page and a copy of all of it, aimed at the faulting byte; when there
  *                         is no huge page, the mapping is split and one base page is copied
  *   quire.huge_cow=split  since: always split and copy one base page
- * The huge zero page has nothing to copy: a huge page is allocated and cleared under both.
+ * The huge zero page has nothing to copy: a huge page is allocated and cleared, or with quire.huge_zero_cow=split, as from 5.8 to 6.12,
+ * the mapping is split here too.
  * Who may reuse differs too: since 5.8 whoever holds the only reference, before whoever has the only mapping.
  */
 #include "base/errno.h"
@@ -45,10 +46,10 @@ static bool thp_cow_install(struct fault *f, struct frame *old, struct frame *he
 	vaddr_t base = ALIGN_DOWN(f->va, PMD_SIZE);
 	bool done = false;
 
-	pt_lock(c, f->pmd.table);
+	fault_pt_lock(c, f->pmd.table);
 	if (pte_read(c, &f->pmd) == f->orig) {
 		pte_xchg(c, &f->pmd, 0);
-		tlb_flush_mm_range(c, f->mm, base, base + PMD_SIZE, PMD_SHIFT, false);
+		tlb_flush_for(c, f->mm, base, base + PMD_SIZE, PMD_SHIFT, false, FLUSH_COW);
 		if (old) {
 			mm_rss_add(c, f->mm, RSS_ANON, -(int64_t)HPAGE_PMD_NR);
 			__atomic_sub_fetch(&f->mm->huge_mapped, 1, __ATOMIC_RELAXED);
@@ -99,10 +100,11 @@ ATTR_NOINLINE int thp_fault_wp(struct fault *f)
 	struct cpu *c = f->c;
 	enum machine_path prev = machine_work(c, PATH_FAULT_HUGE_WP, 1);
 	bool copy_huge = f->q->knobs.huge_cow == HUGE_COW_COPY, zero = thp_is_zero(f->orig), again = true;
+	bool zero_huge = f->q->knobs.huge_zero_cow == HUGE_ZERO_COW_HUGE;
 	struct frame *old = NULL;
 	int rc = 0;
 
-	pt_lock(c, f->pmd.table);
+	fault_pt_lock(c, f->pmd.table);
 	if (pte_read(c, &f->pmd) == f->orig) {
 		again = false;
 		if (!zero) {
@@ -118,7 +120,7 @@ ATTR_NOINLINE int thp_fault_wp(struct fault *f)
 	}
 	pt_unlock(c, f->pmd.table);
 	if (!again)
-		rc = copy_huge || zero ? thp_cow_copy(f, old) : thp_cow_split(f);
+		rc = (zero ? zero_huge : copy_huge) ? thp_cow_copy(f, old) : thp_cow_split(f);
 	machine_path(c, prev);
 	return rc;
 }

@@ -31,6 +31,8 @@ struct gather_batch {
 };
 
 _Static_assert(sizeof(struct gather_batch) <= PAGE_SIZE, "a batch is a page");
+_Static_assert(VM_quire_flush_exit - VM_quire_flush_other == FLUSH_EXIT && VM_quire_ipi_exit - VM_quire_ipi_other == FLUSH_EXIT,
+	       "counters by reason are in the order of the reasons");
 
 /* ---- flushing ---- */
 
@@ -167,7 +169,7 @@ static void flush_acknowledged(struct cpu *c, struct mm *mm, unsigned id, uint64
 		take_lazy_mm(c, mm, id);
 }
 
-ATTR_NOINLINE static void flush_there(struct cpu *c, struct mm *mm, const struct tlb_flush *f, uint64_t gen)
+ATTR_NOINLINE static void flush_there(struct cpu *c, struct mm *mm, const struct tlb_flush *f, uint64_t gen, enum flush_why why)
 {
 	struct cpumask targets = { .bits = { 0 } };
 	unsigned id, remote = 0;
@@ -177,8 +179,11 @@ ATTR_NOINLINE static void flush_there(struct cpu *c, struct mm *mm, const struct
 	c->m->ops->flush_remote(c, &targets, f, &remote);
 	vmstat_inc(c, VM_nr_tlb_remote_flush);
 	vmstat_add(c, VM_nr_tlb_remote_flush_received, remote);
-	for_each_cpu(id, &targets, c->m->nr_cpus)
+	vmstat_add(c, VM_quire_ipi_other + why, remote);
+	for_each_cpu(id, &targets, c->m->nr_cpus) {
+		__atomic_add_fetch(&c->q->percpu[id]->flushes_received, 1, __ATOMIC_RELAXED);
 		flush_acknowledged(c, mm, id, gen, f->freed_tables);
+	}
 }
 
 /* Hardware tells everybody, interrupts nobody, and reaches remembered contexts as well. */
@@ -194,8 +199,8 @@ static void flush_broadcast(struct cpu *c, struct mm *mm, const struct tlb_flush
 		flush_acknowledged(c, mm, id, gen, f->freed_tables);
 }
 
-ATTR_NOINLINE void tlb_flush_mm_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift,
-				      bool freed_tables)
+ATTR_NOINLINE void tlb_flush_for(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift, bool freed_tables,
+				 enum flush_why why)
 {
 	enum machine_path prev = machine_work(c, PATH_TLB_FLUSH, 1);
 	struct tlb_flush f = {
@@ -212,16 +217,22 @@ ATTR_NOINLINE void tlb_flush_mm_range(struct cpu *c, struct mm *mm, vaddr_t star
 	if (c->m->broadcast_tlbi) {
 		flush_broadcast(c, mm, &f, gen);
 	} else {
-		flush_there(c, mm, &f, gen);
+		flush_there(c, mm, &f, gen, why);
 		flush_here(c, mm, f, gen);
 	}
+	vmstat_inc(c, VM_quire_flush_other + why);
 	machine_path(c, prev);
+}
+
+void tlb_flush_mm_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift, bool freed_tables)
+{
+	tlb_flush_for(c, mm, start, end, stride_shift, freed_tables, FLUSH_OTHER);
 }
 
 void tlb_flush_page(struct cpu *c, struct mm *mm, vaddr_t va)
 {
 	va = ALIGN_DOWN(va, PAGE_SIZE);
-	tlb_flush_mm_range(c, mm, va, va + PAGE_SIZE, PAGE_SHIFT, false);
+	tlb_flush_for(c, mm, va, va + PAGE_SIZE, PAGE_SHIFT, false, FLUSH_COW);
 }
 
 /* ---- gathering ---- */
@@ -311,10 +322,10 @@ ATTR_NOINLINE void tlb_gather_flush(struct cpu *c, struct mmu_gather *g)
 
 	if (g->start < g->end) {
 		if (g->full_mm)
-			tlb_flush_mm_range(c, g->mm, 0, TASK_SIZE, PAGE_SHIFT, true);
+			tlb_flush_for(c, g->mm, 0, TASK_SIZE, PAGE_SHIFT, true, g->why);
 		else
-			tlb_flush_mm_range(c, g->mm, g->start, g->end, g->huge_only ? PMD_SHIFT : PAGE_SHIFT,
-					   g->freed_tables);
+			tlb_flush_for(c, g->mm, g->start, g->end, g->huge_only ? PMD_SHIFT : PAGE_SHIFT, g->freed_tables,
+				      g->why);
 	}
 	gather_release(c, g, g->frames, g->nr);
 	g->nr = 0;
@@ -361,6 +372,7 @@ static bool leave_lazy(struct cpu *c, struct mm *mm)
 	ASSERT(slot);
 	touch_mm(c, mm, &mm->tlb_gen, sizeof(mm->tlb_gen), TOUCH_READ);
 	if (slot_gen(slot) != gen) {
+		vmstat_inc(c, VM_quire_flush_return);
 		flush_context(c, mm);
 		slot_set(slot, mm->ctx, gen);
 	}
@@ -381,6 +393,8 @@ static void load_mm(struct cpu *c, struct mm *mm)
 	if (!slot) {
 		slot = &pc->ctx[pc->next_ctx];
 		pc->next_ctx = (pc->next_ctx + 1) % PERCPU_CTX_SLOTS;
+	} else if (flush) {
+		vmstat_inc(c, VM_quire_flush_return);
 	}
 	slot_set(slot, mm->ctx, gen);
 	__atomic_store_n(&pc->loaded, (uintptr_t)mm, __ATOMIC_SEQ_CST);

@@ -15,6 +15,12 @@
 #define MMU_GATHER_BATCH 510 /* frames a batch page holds */
 #define MMU_GATHER_BATCHES 19 /* batch pages before an intermediate flush: about 10,000 frames, as in Linux */
 
+/* What a flush is for; counted by it (quire_flush_*, quire_ipi_*). */
+enum flush_why {
+	FLUSH_OTHER, FLUSH_COW, FLUSH_SPLIT, FLUSH_FORK, FLUSH_UNSHARE, FLUSH_MUNMAP, FLUSH_MPROTECT, FLUSH_MADVISE, FLUSH_MREMAP, FLUSH_EXIT,
+	NR_FLUSH_WHYS
+};
+
 struct gather_batch;
 
 /* Frames and tables on their way out. Fits a stack: beyond the first few frames, batches are pages of their own. */
@@ -22,6 +28,7 @@ struct mmu_gather {
 	struct mm *mm;
 	vaddr_t start, end; /* range to flush; start > end: nothing yet */
 	bool full_mm, freed_tables, huge_only;
+	enum flush_why why; /* FLUSH_OTHER unless set after tlb_gather_begin */
 	unsigned nr; /* in frames[] */
 	unsigned nr_batches;
 	struct gather_batch *first, *last;
@@ -42,6 +49,8 @@ void tlb_gather_end(struct cpu *c, struct mmu_gather *g);
 /* Flush a range on all CPUs that may hold it: single entries up to tlb_flush_ceiling, else the whole context. */
 void tlb_flush_mm_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift,
 			bool freed_tables);
+void tlb_flush_for(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift, bool freed_tables, enum flush_why why);
+/* One page, after a copy on write. */
 void tlb_flush_page(struct cpu *c, struct mm *mm, vaddr_t va);
 
 /* c is about to free mm: nobody may keep it as the address space that it lazily left loaded. */

@@ -39,6 +39,23 @@ void quire_bulk_ns(const struct quire *q, enum bulk_kind k, struct hist *ret)
 	times_of(q, k, ret);
 }
 
+const char *const fault_phase_names[NR_FAULT_PHASES] = { "wait", "alloc", "clear", "copy", "map" };
+
+void quire_fault_phases(const struct quire *q, enum fault_kind k, struct fault_phases *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (unsigned i = 0; i < q->m->nr_cpus; i++) {
+		const struct fault_phases *p = &q->percpu[i]->phases[k];
+
+		for (unsigned j = 0; j < NR_FAULT_PHASES; j++)
+			ret->sum[j] += p->sum[j];
+		if (p->most > ret->most) {
+			ret->most = p->most;
+			memcpy(ret->longest, p->longest, sizeof(ret->longest));
+		}
+	}
+}
+
 uint64_t quire_fault_time_ns(const struct quire *q)
 {
 	uint64_t sum = 0;

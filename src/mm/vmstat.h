@@ -69,7 +69,31 @@
 	E(quire_fork_table_unshared)                                                                \
 	E(quire_fork_table_taken)                                                                   \
 	E(quire_fork_table_dropped)                                                                 \
+	/* of a fork: entries of the last level and of 2 MiB that were copied, last-level tables of the parent that were walked */ \
+	/* and of the child that were made, pages that were copied because they are pinned */      \
+	E(quire_fork_entries_4k)                                                                    \
+	E(quire_fork_entries_2m)                                                                    \
+	E(quire_fork_tables_walked)                                                                 \
+	E(quire_fork_tables_made)                                                                   \
+	E(quire_fork_pinned_copied)                                                                 \
+	/* 2 MiB of addresses whose first fault could not be a huge one, by the first reason that holds (thp.c) */ \
+	E(quire_thp_ineligible_kind)      /* a file's, shared, or special memory */                 \
+	E(quire_thp_ineligible_disabled)  /* transparent_hugepage.enabled=never */                  \
+	E(quire_thp_ineligible_advice)    /* not asked for, or MADV_NOHUGEPAGE */                   \
+	E(quire_thp_ineligible_prctl)     /* PR_SET_THP_DISABLE */                                  \
+	E(quire_thp_ineligible_small)     /* the area has no aligned 2 MiB at all */                \
+	E(quire_thp_ineligible_alignment) /* it has, but this range is at its edge */               \
+	/* huge pages that were freed, and those of their 4 KiB parts that nobody had stored to (where contents are tags) */ \
+	E(quire_thp_freed)                                                                          \
+	E(quire_thp_freed_unwritten)                                                                \
+	/* flushes on coming back to an address space that had been flushed meanwhile */            \
+	E(quire_flush_return)                                                                       \
+	VM_FLUSHES(E, quire_flush_) /* flushes by what called for them */                           \
+	VM_FLUSHES(E, quire_ipi_)   /* other CPUs that these made take part at once */              \
 	E(quire_mmap_lock_write)
+
+/* What calls for a flush (enum flush_why in tlb.h, in this order). */
+#define VM_FLUSHES(E, p) E(p##other) E(p##cow) E(p##split) E(p##fork) E(p##unshare) E(p##munmap) E(p##mprotect) E(p##madvise) E(p##mremap) E(p##exit)
 
 /* Gauges, in pages unless the name says otherwise. */
 #define VM_GAUGES(E)                                                                               \
