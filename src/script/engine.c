@@ -110,6 +110,7 @@ static int begin(struct script_exec *sx, const struct script *s, const struct sc
 		x->q = NULL;
 		return rc;
 	}
+	x->q->time_phases = true;
 	rc = first_process(x, err, errlen);
 	x->phys_at_begin = engine_phys(x);
 	if (!rc)
@@ -453,6 +454,9 @@ static bool not_a_call(struct engine_at *a, int *rc, char *err, size_t errlen)
 		x->threads[k->target].cpu = a->c->id;
 		if (k->value >= 0)
 			*rc = set_cpu(a, &x->threads[k->target].cpu, k->value, err, errlen);
+		return true;
+	case SOP_IDLE:
+		mm_activate(a->c, NULL);
 		return true;
 	case SOP_SET:
 		*rc = apply(&x->q->knobs, k->name, k->text, err, errlen);

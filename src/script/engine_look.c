@@ -2,6 +2,7 @@
 #include "script/engine_int.h"
 
 #include "machine/run.h"
+#include "mm/ledger.h"
 #include "mm/smaps.h"
 
 #include <stdio.h>
@@ -114,6 +115,8 @@ static int look_vmstat(struct engine *x, struct script_obs *ret)
 		int64_t now = vmstat_read(x->q, (enum vm_counter)i), delta = now - x->seen[i];
 
 		x->seen[i] = now;
+		if (i == VM_quire_thp_freed || i == VM_quire_thp_freed_unwritten) /* only known where contents are tags */
+			continue;
 		if (delta)
 			ret->vmstat[ret->nr_vmstat++] = (struct script_counter_delta){ .name = vm_counter_names[i], .delta = delta };
 	}
@@ -305,6 +308,79 @@ static int pages_counter(const struct engine *x, struct mm *mm, const char *name
 	return 0;
 }
 
+static int frame_at(const struct engine *x, struct mm *mm, const struct script_counter_ref *r, int64_t *ret, char *err, size_t errlen)
+{
+	struct mm_page_info i;
+
+	(void)x;
+	if (r->nr != 1)
+		return wrong_args("pages.frame(A)", err, errlen);
+	mm_page_info(mm, (uint64_t)r->arg[0] & PAGE_MASK, &i);
+	*ret = i.present ? (int64_t)i.pfn.v : -1;
+	return 0;
+}
+
+/* Pages of the ledger: mm/ledger.h. */
+static int ledger_counter(const struct engine *x, const char *name, int64_t *ret, char *err, size_t errlen)
+{
+	struct quire_ledger l;
+
+	quire_ledger(x->q, &l);
+	const struct {
+		const char *name;
+		uint64_t value;
+	} lines[] = {
+		{ "rss", l.rss }, { "shared", l.shared }, { "unmapped", l.unmapped }, { "cache", l.cache }, { "held", l.held }, { "user", l.user },
+		{ "tables", l.tables }, { "charge", l.charge }, { "queued", l.queued }, { "huge", l.huge }, { "unwritten", l.unwritten },
+		{ "adds_up", l.adds_up },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		if (!strcmp(name, lines[i].name)) {
+			*ret = (int64_t)lines[i].value;
+			return 0;
+		}
+	snprintf(err, errlen, "ledger.NAME is one of rss, shared, unmapped, cache, held, user, tables, charge (pages), queued, huge (huge pages), "
+			      "unwritten (their parts), adds_up (0 or 1)");
+	return -ENOENT;
+}
+
+/* Time that faults have spent, by phase: since the run began. */
+static int phase_counter(const struct engine *x, const char *name, int64_t *ret, char *err, size_t errlen)
+{
+	struct fault_phases p;
+
+	for (unsigned i = 0; i < NR_FAULT_PHASES; i++) {
+		if (strcmp(name, fault_phase_names[i]))
+			continue;
+		*ret = 0;
+		for (unsigned k = 0; k < NR_FAULT_KINDS; k++) {
+			quire_fault_phases(x->q, (enum fault_kind)k, &p);
+			*ret += (int64_t)p.sum[i];
+		}
+		return 0;
+	}
+	snprintf(err, errlen, "phase_ns.NAME is one of wait, alloc, clear, copy, map");
+	return -ENOENT;
+}
+
+/* Flushes that a CPU made others take part in, and took part in for others: since the run began. */
+static int flush_counter(const struct engine *x, const char *name, const struct script_counter_ref *r, int64_t *ret, char *err, size_t errlen)
+{
+	bool sent = !strcmp(name, "sent");
+
+	if (!sent && strcmp(name, "received")) {
+		snprintf(err, errlen, "flushes.NAME is one of sent(CPU), received(CPU)");
+		return -ENOENT;
+	}
+	if (r->nr != 1 || r->arg[0] < 0 || r->arg[0] >= x->m->nr_cpus)
+		return wrong_args("flushes.sent(CPU) or flushes.received(CPU), of a CPU of this machine", err, errlen);
+	const struct percpu *pc = x->q->percpu[r->arg[0]];
+
+	*ret = sent ? pc->vmstat.v[VM_nr_tlb_remote_flush] : (int64_t)pc->flushes_received;
+	return 0;
+}
+
 static int64_t areas(const struct mm *mm)
 {
 	int64_t n = 0;
@@ -363,6 +439,14 @@ int engine_counter(struct script_exec *sx, const struct script_counter_ref *r, i
 		return vmstat_counter(x, rest, false, ret, err, errlen);
 	if (!r->nr && starts(r->name, "faults.", &rest))
 		return fault_counter(x, rest, ret, err, errlen);
+	if (!r->nr && starts(r->name, "ledger.", &rest))
+		return ledger_counter(x, rest, ret, err, errlen);
+	if (!r->nr && starts(r->name, "phase_ns.", &rest))
+		return phase_counter(x, rest, ret, err, errlen);
+	if (starts(r->name, "flushes.", &rest))
+		return flush_counter(x, rest, r, ret, err, errlen);
+	if (!strcmp(r->name, "pages.frame"))
+		return frame_at(x, mm, r, ret, err, errlen);
 	if (starts(r->name, "smaps.", &rest))
 		return smaps_counter(mm, rest, r, ret, err, errlen);
 	if (starts(r->name, "pages.", &rest))
@@ -376,6 +460,7 @@ int engine_counter(struct script_exec *sx, const struct script_counter_ref *r, i
 		return 0;
 	}
 	snprintf(err, errlen, "the engine has rss, rss.anon, rss.file, rss.shmem, rss.peak, phys, areas, page_tables, locked, cpus, nodes, "
-			      "time_ns, vmstat.NAME, vmstat_now.NAME, faults.NAME, smaps.LINE, pages.NAME(...), mincore(A, LEN)");
+			      "time_ns, vmstat.NAME, vmstat_now.NAME, faults.NAME, ledger.NAME, phase_ns.NAME, flushes.NAME(CPU), smaps.LINE, "
+			      "pages.NAME(...), mincore(A, LEN)");
 	return -ENOENT;
 }

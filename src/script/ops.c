@@ -111,6 +111,7 @@ const struct script_op_info script_op_table[NR_SCRIPT_OPS] = {
 	[SOP_UNPIN] = { "unpin", NULL, SNOUN_PIN, SGIVES_NOTHING, "unpin P", { POS(NONE, ADDR) } },
 	[SOP_SET] = { "set", NULL, SNOUN_SETTING, SGIVES_NOTHING, "set SETTING VALUE", { POS(NONE, ADDR) } },
 	[SOP_SLEEP] = { "sleep", NULL, SNOUN_NONE, SGIVES_NOTHING, "sleep MILLISECONDS", { POS(INT, VALUE) } },
+	[SOP_IDLE] = { "idle", NULL, SNOUN_NONE, SGIVES_NOTHING, "idle", { POS(NONE, ADDR) } },
 };
 
 static const struct {

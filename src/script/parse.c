@@ -246,6 +246,10 @@ static bool parse_report(struct script_parser *p, struct script_block *b)
 		return script_missing(p, "the unit");
 	st->unit = script_text(p);
 	script_lex_next(p);
+	if (p->t.tok == TOK_STRING) {
+		st->published = script_text(p);
+		script_lex_next(p);
+	}
 	return script_end_of_stmt(p);
 }
 
@@ -276,7 +280,7 @@ static bool unknown(struct script_parser *p)
 	for (size_t i = 0; i < ARRAY_SIZE(statements) && at < sizeof(list); i++)
 		at += (size_t)snprintf(list + at, sizeof(list) - at, "%s, ", statements[i].word);
 	script_lex_show(&p->t, shown, sizeof(shown));
-	return script_fail(p, "%s begins no statement: NAME =, %sand at the head title, source, pending, machine, variant", shown, list);
+	return script_fail(p, "%s begins no statement: NAME =, %sand at the head title, source, pending, note, machine, variant", shown, list);
 }
 
 static bool parse_stmt(struct script_parser *p, struct script_block *b)
@@ -364,13 +368,14 @@ static bool parse_variant(struct script_parser *p)
 	return !p->rc;
 }
 
-/* title "...", source "...", pending "...", machine NAME. false: none of these. */
+/* title "...", source "...", pending "...", note "...", machine NAME. false: none of these. */
 static bool parse_head(struct script_parser *p, bool *ok)
 {
 	struct {
 		const char *word;
 		char **to;
-	} heads[] = { { "title", &p->s->title }, { "source", &p->s->source }, { "pending", &p->s->pending }, { "machine", &p->s->machine } };
+	} heads[] = { { "title", &p->s->title }, { "source", &p->s->source }, { "pending", &p->s->pending }, { "machine", &p->s->machine },
+		    { "note", &p->s->note } };
 
 	if (script_is_word(p, "variant")) {
 		*ok = parse_variant(p) && script_end_of_stmt(p);

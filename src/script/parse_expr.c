@@ -61,7 +61,7 @@ static struct script_expr *checked(struct script_parser *p, struct script_expr *
 bool script_name_reserved(const char *name, size_t len)
 {
 	static const char *const words[] = {
-		"title", "source", "pending", "machine", "variant", "for", "in", "if", "else", "proc", "mark", "expect", "approx", "report",
+		"title", "source", "pending", "note", "machine", "variant", "for", "in", "if", "else", "proc", "mark", "expect", "approx", "report",
 		"result", "errno", "value", "count", "signal", "ARENA", "main", "any",
 	};
 

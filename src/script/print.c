@@ -326,6 +326,10 @@ void script_print_stmt(const struct script *s, const struct script_stmt *st, uns
 		print_param(s, st->expr[0], to);
 		fputc(' ', to);
 		print_quoted(st->unit, to);
+		if (st->published) {
+			fputc(' ', to);
+			print_quoted(st->published, to);
+		}
 		break;
 	}
 	fputc('\n', to);
@@ -346,6 +350,7 @@ void script_print(const struct script *s, FILE *to)
 	print_head("source", s->source, to);
 	print_head("pending", s->pending, to);
 	print_head("machine", s->machine, to);
+	print_head("note", s->note, to);
 	for (size_t i = 0; i < s->nr_variants; i++) {
 		fprintf(to, "variant %s {\n", s->variant[i].name);
 		for (size_t j = 0; j < s->variant[i].nr_set; j++)

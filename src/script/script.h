@@ -92,6 +92,7 @@ enum script_op {
 	SOP_UNPIN,         /* target */
 	SOP_SET,           /* name, text: a setting. Before the first other call of a run only where the executor says so */
 	SOP_SLEEP,         /* value: milliseconds */
+	SOP_IDLE,          /* the calling thread sleeps until its next call: its CPU runs nothing, its address space is left loaded */
 	NR_SCRIPT_OPS
 };
 
@@ -153,7 +154,7 @@ enum script_stmt_kind {
 	SSTMT_MARK,    /* counters count from here */
 	SSTMT_EXPECT,  /* expr[0] must not be 0; a comparison is printed with both sides when it is */
 	SSTMT_APPROX,  /* expect approx expr[0] expr[1] expr[2]%: |0 - 1| * 100 <= 2 * |1| */
-	SSTMT_REPORT,  /* report `text` expr[0] `unit` */
+	SSTMT_REPORT,  /* report `text` expr[0] `unit` [`published`] */
 };
 
 struct script_block {
@@ -175,6 +176,7 @@ struct script_stmt {
 	uint32_t name;            /* SSTMT_FOR */
 	struct script_expr *expr[3];
 	char *text, *unit;        /* SOP_SET: name and value; SSTMT_REPORT: name and unit */
+	char *published;          /* SSTMT_REPORT: what somebody else found; may be NULL */
 	char *variant;            /* expect[NAME]: only in that variant; NULL: in all */
 	bool braces;              /* proc, thread: written as a block, not as one statement */
 	struct script_block body, other;
@@ -194,7 +196,7 @@ struct script_variant {
 
 struct script {
 	char *file;                          /* for messages */
-	char *title, *source, *pending, *machine; /* NULL: not given */
+	char *title, *source, *pending, *machine, *note; /* NULL: not given */
 	struct script_variant *variant;
 	size_t nr_variants;
 	char **names;                        /* all names that are bound or used, once each */

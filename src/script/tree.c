@@ -25,6 +25,7 @@ void script_stmt_free(struct script_stmt *st)
 	script_expr_free(st->dest);
 	free(st->text);
 	free(st->unit);
+	free(st->published);
 	free(st->variant);
 	script_block_free(&st->body);
 	script_block_free(&st->other);
@@ -68,6 +69,7 @@ void script_free(struct script *s)
 	free(s->source);
 	free(s->pending);
 	free(s->machine);
+	free(s->note);
 	free(s);
 }
 
