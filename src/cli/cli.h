@@ -52,7 +52,7 @@ struct command {
 };
 
 extern const struct command cmd_run, cmd_script, cmd_record, cmd_trace, cmd_workload, cmd_compare, cmd_experiment, cmd_fidelity, cmd_knobs, cmd_machine, cmd_bench,
-	cmd_bench_load, cmd_check;
+	cmd_bench_load, cmd_check, cmd_cases;
 
 /*
  * Parse argv (argv[0] skipped). opts ends with a NULL name. Everything after the first "--" is *ret_rest (NULL

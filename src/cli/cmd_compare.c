@@ -4,6 +4,7 @@
 #include "cli/inject_args.h"
 #include "cli/work_args.h"
 #include "lab/compare.h"
+#include "lab/era.h"
 #include "report/compare_report.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 #define ROUNDS_UNTIL 100
 
 struct compare_args {
-	const char *machine, *json, *until;
+	const char *machine, *json, *until, *era;
 	struct opt_list set, base, with, inject, operands;
 	uint64_t seed, size, passes, repeats, jobs, host_memory;
 	bool all, keep_addresses, quiet;
@@ -54,10 +55,14 @@ static int parse_share(const char *text, double *ret)
 /* All of one side's settings on top of those for both. -1 to go on, or an exit code. */
 static int make_side(const struct compare_args *a, const char *option, const struct opt_list *list, struct compare_side *s)
 {
+	struct era era;
 	char err[400];
 	size_t at = 0;
 
 	knobs_default(&s->knobs);
+	if (era_find(a->era, &era, err, sizeof(err)))
+		return usage_error("compare", "%s", err);
+	era_apply(&era, &s->knobs);
 	for (size_t i = 0; i < a->set.nr; i++)
 		if (settings_apply(&s->knobs, "--set", a->set.v[i], err, sizeof(err)))
 			return usage_error("compare", "%s", err);
@@ -132,8 +137,10 @@ static int run_it(const struct compare_args *a, struct compare_options *o, const
 
 	if (code >= 0)
 		return code;
+	if (a->era)
+		at = (size_t)snprintf(set, sizeof(set), "as Linux %.20s", a->era);
 	for (size_t i = 0; i < a->set.nr && at < sizeof(set); i++)
-		at += (size_t)snprintf(set + at, sizeof(set) - at, "%s%s", i ? ", " : "", a->set.v[i]);
+		at += (size_t)snprintf(set + at, sizeof(set) - at, "%s%s", at ? ", " : "", a->set.v[i]);
 	t.set = set;
 	progress_init(&line);
 	if (line.on && !a->quiet) {
@@ -197,6 +204,8 @@ static int run(int argc, char **argv)
 		{ "machine", 'm', OPT_TEXT, &a.machine, 0, 0, "NAME|FILE", "the machine to model, or host; default: this computer's kind" },
 		{ "base", 'b', OPT_LIST, &a.base, 0, 0, "NAME=VALUE", "a setting of the side that the other is held against; may be repeated" },
 		{ "with", 'w', OPT_LIST, &a.with, 0, 0, "NAME=VALUE", "a setting of the other side; may be repeated" },
+		{ "era", 0, OPT_TEXT, &a.era, 0, 0, "RELEASE",
+		  "what that release of Linux did ('quire knobs --era RELEASE' says what); --set come on top" },
 		{ "set", 's', OPT_LIST, &a.set, 0, 0, "NAME=VALUE", "a setting of both sides; may be repeated" },
 		{ "repeats", 'r', OPT_COUNT, &a.repeats, 1, STATS_MAX_PAIRS, "N", "pairs; default 6 on a model, 11 on this computer" },
 		{ "until-interval", 'u', OPT_TEXT, &a.until, 0, 0, "SHARE",

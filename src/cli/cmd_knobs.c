@@ -1,6 +1,7 @@
 /* quire knobs: every setting with its values, default and origin. */
 #include "cli/cli.h"
 #include "cli/common.h"
+#include "lab/era.h"
 #include "mm/knobs.h"
 #include "report/json.h"
 
@@ -99,9 +100,38 @@ static json_t *knob_json(const struct knob *k)
 	return o;
 }
 
+/* What --era sets, and why. */
+static int print_era(const char *text, const char *json)
+{
+	FILE *f = text_stream(json);
+	json_t *root = report_json("knobs"), *list = json_array();
+	struct output out;
+	struct era e;
+	char err[200];
+	int code = era_find(text, &e, err, sizeof(err)) ? usage_error("knobs", "%s", err) : json_begin(&out, json);
+
+	if (code >= 0) {
+		json_decref(root);
+		json_decref(list);
+		return code;
+	}
+	for (size_t i = 0; i < e.nr; i++) {
+		const struct era_line *l = &e.line[i];
+		char since[24] = "from the beginning";
+
+		if (l->since)
+			snprintf(since, sizeof(since), "since %u.%u", l->since / 1000, l->since % 1000);
+		fprintf(f, "%s=%s\n    %s: %s\n", l->knob, l->value, since, l->reason);
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "name", l->knob, "value", l->value, "since", since, "reason", l->reason));
+	}
+	json_object_set_new(root, "era", json_string(text));
+	json_object_set_new(root, "knobs", list);
+	return json_end(&out, root);
+}
+
 static int run(int argc, char **argv)
 {
-	const char *json = NULL, *filter = NULL;
+	const char *json = NULL, *filter = NULL, *era = NULL;
 	struct opt_list args = { 0 };
 	struct output out;
 	char **rest;
@@ -111,6 +141,7 @@ static int run(int argc, char **argv)
 	int code;
 	const struct opt opts[] = {
 		{ "json", 'j', OPT_TEXT, &json, 0, 0, "FILE", "write them as JSON too; - is standard output" },
+		{ "era", 0, OPT_TEXT, &era, 0, 0, "RELEASE", "only what --era RELEASE sets, with the reasons" },
 		{ "scdoc", 0, OPT_FLAG, &scdoc, 0, 0, NULL, "print them as the man page's source has them" },
 		{ 0 },
 	};
@@ -120,6 +151,8 @@ static int run(int argc, char **argv)
 		return code;
 	if (args.nr > 1)
 		return usage_error("knobs", "one name at a time");
+	if (era)
+		return args.nr ? usage_error("knobs", "--era or a name") : print_era(era, json);
 	if (scdoc) {
 		print_scdoc(stdout);
 		return EXIT_DONE;

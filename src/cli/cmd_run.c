@@ -3,6 +3,7 @@
 #include "cli/common.h"
 #include "cli/inject_args.h"
 #include "cli/work_args.h"
+#include "lab/era.h"
 #include "lab/run.h"
 #include "report/run_report.h"
 
@@ -16,7 +17,7 @@
 static const char *const generated[] = { "stream", "random" };
 
 struct run_args {
-	const char *machine, *json, *proc;
+	const char *machine, *json, *proc, *era;
 	struct opt_list set, vary, inject, operands;
 	uint64_t seed, size, count, repeat, jobs, host_memory;
 	bool profile, keep_addresses, quiet;
@@ -201,6 +202,8 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 {
 	struct settings settings;
 	struct inject_rules inject;
+	struct era_sets sets;
+	struct era era;
 	struct lab_options o = {
 		.machine = machine,
 		.settings = &settings,
@@ -231,7 +234,10 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 	}
 	if (a->proc && memory_proc_parse(a->proc, &o.proc, err, sizeof(err)))
 		return usage_error("run", "--proc: %s", err);
-	if (settings_expand(a->set.v, a->set.nr, a->vary.v, a->vary.nr, &settings, err, sizeof(err)))
+	if (era_find(a->era, &era, err, sizeof(err)))
+		return usage_error("run", "%s", err);
+	era_sets(&era, a->set.v, a->set.nr, a->vary.v, a->vary.nr, &sets);
+	if (settings_expand(sets.v, sets.nr, a->vary.v, a->vary.nr, &settings, err, sizeof(err)))
 		return usage_error("run", "%s", err);
 	if (o.source.kind == LAB_FILE && access(o.source.name, R_OK))
 		code = failure("%s: %s", o.source.name, strerror(errno));
@@ -262,6 +268,8 @@ static int run(int argc, char **argv)
 		  "the machine to model ('quire machine list'), or host; default: this computer's kind" },
 		{ "set", 's', OPT_LIST, &a.set, 0, 0, "NAME=VALUE",
 		  "a setting for all rows ('quire knobs' lists them); may be repeated" },
+		{ "era", 0, OPT_TEXT, &a.era, 0, 0, "RELEASE",
+		  "what that release of Linux did ('quire knobs --era RELEASE' says what); --set and --vary come on top" },
 		{ "vary", 'v', OPT_LIST, &a.vary, 0, 0, "NAME=V,V...",
 		  "a row for each value; several: each combination" },
 		{ "json", 'j', OPT_TEXT, &a.json, 0, 0, "FILE", "write the result as JSON too; - is standard output" },

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "cli/inject_args.h"
+#include "lab/era.h"
 #include "lab/settings.h"
 #include "machine/host/host.h"
 #include "machine/model/model.h"
@@ -20,7 +21,7 @@
 struct script_args {
 	struct opt_list files, set, inject;
 	struct inject_rules rules;
-	const char *machine, *variant;
+	const char *machine, *variant, *era;
 	bool steps, print, check;
 };
 
@@ -178,6 +179,8 @@ static int run(int argc, char **argv)
 	const struct opt opts[] = {
 		{ "machine", 'm', OPT_TEXT, &a.machine, 0, 0, "NAME", "a machine file or a built-in machine, host or null; default: what the script says" },
 		{ "variant", 0, OPT_TEXT, &a.variant, 0, 0, "NAME", "only this one" },
+		{ "era", 0, OPT_TEXT, &a.era, 0, 0, "RELEASE",
+		  "what that release of Linux did ('quire knobs --era RELEASE' says what); --set and what the script sets come on top" },
 		{ "set", 's', OPT_LIST, &a.set, 0, 0, "NAME=VALUE", "a setting; what the script sets comes on top" },
 		INJECT_ARGS_OPTION(&a.inject),
 		{ "steps", 0, OPT_FLAG, &a.steps, 0, 0, NULL, "show every call with what it gave" },
@@ -186,6 +189,7 @@ static int run(int argc, char **argv)
 		{ 0 },
 	};
 	struct knobs k;
+	struct era era;
 	char err[300] = "";
 	char **rest = NULL;
 	int code = opt_parse(argc, argv, opts, &help, &a.files, &rest);
@@ -198,6 +202,9 @@ static int run(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	knobs_default(&k);
+	if (era_find(a.era, &era, err, sizeof(err)))
+		return usage_error("script", "%s", err);
+	era_apply(&era, &k);
 	for (size_t i = 0; i < a.set.nr; i++)
 		if (settings_apply(&k, "--set", a.set.v[i], err, sizeof(err)))
 			return usage_error("script", "%s", err);

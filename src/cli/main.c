@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-	&cmd_run, &cmd_script, &cmd_record, &cmd_trace, &cmd_workload, &cmd_compare, &cmd_experiment, &cmd_fidelity, &cmd_knobs, &cmd_machine, &cmd_bench, &cmd_check, &cmd_bench_load,
+	&cmd_run, &cmd_script, &cmd_record, &cmd_trace, &cmd_workload, &cmd_compare, &cmd_experiment, &cmd_fidelity, &cmd_knobs, &cmd_machine, &cmd_bench, &cmd_check, &cmd_cases, &cmd_bench_load,
 };
 
 static const char *command_name(const void *arg, size_t i)

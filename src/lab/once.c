@@ -158,6 +158,7 @@ static int run_on(const struct once *o, struct machine *m, struct metrics *ms, c
 
 	if (rc)
 		return rc;
+	q->time_phases = o->place->model != NULL;
 	rc = inject_attach_rules(m, o->seed, o->inject, &in);
 	if (rc) {
 		(void)quire_shutdown(q);

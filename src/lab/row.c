@@ -81,12 +81,13 @@ static void latency(struct metrics *ms, const char *kind, const struct hist *h)
 	metrics_add(ms, name, h->count, 0, "", "");
 }
 
+static const char *const fault_kind_names[NR_FAULT_KINDS] = {
+	[FK_ANON_4K] = "_anon_4k", [FK_ANON_2M] = "_anon_2m", [FK_ZERO] = "_zero",   [FK_COW_4K] = "_cow_4k",
+	[FK_COW_2M] = "_cow_2m",   [FK_FILE] = "_file",	      [FK_OTHER] = "_other",
+};
+
 static void collect_latency(struct metrics *ms, const struct quire *q)
 {
-	static const char *const kinds[NR_FAULT_KINDS] = {
-		[FK_ANON_4K] = "_anon_4k", [FK_ANON_2M] = "_anon_2m", [FK_ZERO] = "_zero",   [FK_COW_4K] = "_cow_4k",
-		[FK_COW_2M] = "_cow_2m",   [FK_FILE] = "_file",	      [FK_OTHER] = "_other",
-	};
 	struct hist all = { 0 }, one;
 
 	for (unsigned k = 0; k < NR_FAULT_KINDS; k++) {
@@ -96,7 +97,7 @@ static void collect_latency(struct metrics *ms, const struct quire *q)
 	latency(ms, "", &all);
 	for (unsigned k = 0; k < NR_FAULT_KINDS; k++) {
 		quire_fault_ns(q, (enum fault_kind)k, &one);
-		latency(ms, kinds[k], &one);
+		latency(ms, fault_kind_names[k], &one);
 	}
 }
 
@@ -125,6 +126,38 @@ static void collect_bulk(struct metrics *ms, const struct quire *q)
 	}
 }
 
+/* Where faults spent their time: of all, of each kind that there was, and of the one that took longest. */
+static void collect_phases(struct metrics *ms, const struct quire *q)
+{
+	static const char *const help[NR_FAULT_PHASES] = {
+		[PHASE_WAIT] = "of time in faults: for mmap_lock and page-table locks", [PHASE_ALLOC] = "of it: in the page allocator",
+		[PHASE_CLEAR] = "of it: clearing", [PHASE_COPY] = "of it: copying",
+		[PHASE_MAP] = "of it: all else, entry and exit, page tables and flushes included",
+	};
+	struct fault_phases all = { 0 }, one;
+	char name[64];
+
+	for (unsigned k = 0; k < NR_FAULT_KINDS; k++) {
+		quire_fault_phases(q, (enum fault_kind)k, &one);
+		for (unsigned p = 0; p < NR_FAULT_PHASES; p++)
+			all.sum[p] += one.sum[p];
+		for (unsigned p = 0; p < NR_FAULT_PHASES && one.most; p++) {
+			snprintf(name, sizeof(name), "fault_time%s_%s_ns", fault_kind_names[k], fault_phase_names[p]);
+			metrics_add(ms, name, one.sum[p], 0, "ns", "");
+		}
+		if (one.most > all.most) {
+			all.most = one.most;
+			memcpy(all.longest, one.longest, sizeof(all.longest));
+		}
+	}
+	for (unsigned p = 0; p < NR_FAULT_PHASES; p++) {
+		snprintf(name, sizeof(name), "fault_time_%s_ns", fault_phase_names[p]);
+		metrics_add(ms, name, all.sum[p], 0, "ns", help[p]);
+		snprintf(name, sizeof(name), "fault_longest_%s_ns", fault_phase_names[p]);
+		metrics_add(ms, name, all.longest[p], 0, "ns", "the same, of the fault that took longest");
+	}
+}
+
 static void add_machine_stat(void *arg, const char *name, uint64_t value)
 {
 	size_t n = strlen(name);
@@ -145,6 +178,8 @@ void lab_collect_engine(struct metrics *ms, struct machine *m, const struct quir
 		    "copied on write");
 	collect_latency(ms, q);
 	collect_bulk(ms, q);
+	if (q->time_phases)
+		collect_phases(ms, q);
 	for (unsigned k = 0; k < NR_VM_COUNTERS; k++) {
 		int64_t v = vmstat_read(q, (enum vm_counter)k);
 
@@ -241,6 +276,7 @@ static int replay_on(const struct lab_options *o, struct machine *m, struct trac
 		return rc;
 	}
 	row->replayed = true;
+	q->time_phases = !o->host || o->profile; /* on the host it costs */
 	start = host_now_ns(CLOCK_MONOTONIC);
 	start_cpu = host_now_ns(CLOCK_THREAD_CPUTIME_ID);
 	if (s)

@@ -48,6 +48,73 @@ static void note_short(const struct notes *n, const struct lab_options *o, const
 		say(n, "khugepaged and NUMA balancing, which Linux would have run within the modelled %s, are not in this engine yet.", t);
 }
 
+/* "name N, name N": those of the counters that are not 0. Their sum. */
+static uint64_t list_counts(const struct metrics *ms, const char *const (*list)[2], size_t nr, char *buf, size_t len)
+{
+	uint64_t sum = 0;
+	size_t at = 0;
+	char n[32];
+
+	buf[0] = 0;
+	for (size_t i = 0; i < nr && at < len; i++) {
+		uint64_t v = metrics_u64(ms, list[i][0]);
+
+		if (!v)
+			continue;
+		unit_grouped(n, v);
+		sum += v;
+		at += (size_t)snprintf(buf + at, len - at, "%s%s %s", at ? ", " : "", n, list[i][1]);
+	}
+	return sum;
+}
+
+/* Memory that looked as if it should be huge and could not be; that memory was there for it says thp_fault_fallback. */
+static void note_ineligible(const struct notes *n, const struct metrics *ms, const char *label)
+{
+	static const char *const reasons[][2] = {
+		{ "quire_thp_ineligible_alignment", "at an area's edge" },
+		{ "quire_thp_ineligible_small", "in areas without an aligned 2 MiB" },
+		{ "quire_thp_ineligible_prctl", "of a process that huge pages are disabled for" },
+	};
+	char list[300], sum[32];
+	uint64_t nr = list_counts(ms, reasons, ARRAY_SIZE(reasons), list, sizeof(list));
+
+	unit_grouped(sum, nr);
+	if (nr)
+		say(n, "%s: %s range%s of 2 MiB could not be huge pages, which is no lack of memory: %s.", label, sum, nr == 1 ? "" : "s", list);
+}
+
+#define UNWRITTEN_PERCENT 10
+
+static void note_unwritten(const struct notes *n, const struct metrics *ms, const char *label)
+{
+	uint64_t huge = metrics_u64(ms, "quire_thp_freed"), parts = metrics_u64(ms, "quire_thp_freed_unwritten");
+	char bytes[UNIT_MAX], nr[32];
+
+	if (parts * 100 < huge * 512 * UNWRITTEN_PERCENT || !parts)
+		return;
+	unit_grouped(nr, huge);
+	unit_format(bytes, STYLE_BYTES, parts * 4096, 0);
+	say(n, "%s: of %s huge page%s, %" PRIu64 " %% (%s) had never been written when freed.", label, nr, huge == 1 ? "" : "s",
+	    parts * 100 / (huge * 512), bytes);
+}
+
+static void note_flushes(const struct notes *n, const struct metrics *ms, const char *label)
+{
+	static const char *const callers[][2] = {
+		{ "quire_ipi_cow", "for copies on write" }, { "quire_ipi_split", "for splits" }, { "quire_ipi_fork", "for forks" },
+		{ "quire_ipi_unshare", "for page tables shared by forks" }, { "quire_ipi_munmap", "for munmap" },
+		{ "quire_ipi_mprotect", "for mprotect" }, { "quire_ipi_madvise", "for madvise" }, { "quire_ipi_mremap", "for mremap" },
+		{ "quire_ipi_exit", "for exits" }, { "quire_ipi_other", "for others" },
+	};
+	char list[500], sum[32];
+	uint64_t nr = list_counts(ms, callers, ARRAY_SIZE(callers), list, sizeof(list));
+
+	unit_grouped(sum, nr);
+	if (nr)
+		say(n, "%s: other CPUs had to flush %s time%s: %s.", label, sum, nr == 1 ? "" : "s", list);
+}
+
 static void note_row(const struct notes *n, const struct lab_result *r, size_t i)
 {
 	const struct lab_row *row = &r->rows[i];
@@ -79,6 +146,9 @@ static void note_row(const struct notes *n, const struct lab_result *r, size_t i
 	if (p->order_released)
 		say(n, "%s: %" PRIu64 " waits had no waker in the recording and were let go.", label,
 		    p->order_released);
+	note_ineligible(n, &row->metrics, label);
+	note_unwritten(n, &row->metrics, label);
+	note_flushes(n, &row->metrics, label);
 }
 
 void report_run_notes(const struct lab_options *o, const struct lab_result *r,

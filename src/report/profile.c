@@ -2,6 +2,7 @@
 #include "report/run_report.h"
 
 #include "base/compiler.h"
+#include "mm/system.h"
 #include "report/table.h"
 #include "report/units.h"
 
@@ -57,6 +58,45 @@ static void sort_paths(const struct lab_row *row, unsigned order[NR_MACHINE_PATH
 	}
 }
 
+/* Of the time in faults, and of the fault that took longest: in which part it was spent. */
+static void print_phases(FILE *f, const struct lab_result *r, bool bold)
+{
+	static const struct {
+		const char *title, *prefix;
+	} what[] = { { "share of time in faults", "fault_time" }, { "share of the longest fault", "fault_longest" } };
+	static const char *const words[NR_FAULT_PHASES] = { "waiting for locks", "allocating", "clearing", "copying", "all else" };
+	char name[64];
+
+	for (size_t w = 0; w < ARRAY_SIZE(what); w++) {
+		struct table t;
+
+		table_init(&t, r->nr_rows + 1);
+		table_cell(&t, what[w].title);
+		for (size_t i = 0; i < r->nr_rows; i++) {
+			char label[40];
+
+			report_row_label(&r->rows[i], label, sizeof(label));
+			table_cell(&t, label);
+		}
+		for (unsigned p = 0; p < NR_FAULT_PHASES; p++) {
+			table_cell(&t, words[p]);
+			for (size_t i = 0; i < r->nr_rows; i++) {
+				uint64_t part = 0, sum = 0;
+
+				for (unsigned k = 0; k < NR_FAULT_PHASES; k++) {
+					snprintf(name, sizeof(name), "%s_%s_ns", what[w].prefix, fault_phase_names[k]);
+					sum += metrics_u64(&r->rows[i].metrics, name);
+					part = k == p ? metrics_u64(&r->rows[i].metrics, name) : part;
+				}
+				percent_cell(&t, part, sum);
+			}
+		}
+		table_print(&t, f, TABLE_WIDTH, bold);
+		fputc('\n', f);
+		table_done(&t);
+	}
+}
+
 void report_run_profile(FILE *f, const struct lab_options *o, const struct lab_result *r, bool bold)
 {
 	unsigned order[NR_MACHINE_PATHS];
@@ -92,4 +132,5 @@ void report_run_profile(FILE *f, const struct lab_options *o, const struct lab_r
 	table_print(&t, f, TABLE_WIDTH, bold);
 	fputc('\n', f);
 	table_done(&t);
+	print_phases(f, r, bold);
 }

@@ -1,0 +1,3 @@
+title "Dirty tracking: split on fault or up front"
+source "KVM: arm64: Eager Huge-page splitting for dirty-logging"
+pending "a dirty log of written pages"

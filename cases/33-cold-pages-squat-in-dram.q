@@ -1,0 +1,3 @@
+title "Cold pages squat in DRAM"
+source "RFC v3, DAMON based tiered memory management for CXL memory"
+pending "demotion, and monitoring of accesses"
