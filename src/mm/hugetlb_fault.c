@@ -137,7 +137,7 @@ static int copy_page(struct hfault *k, struct frame *old, struct frame *head)
 		machine_lock(c, k->ptl);
 		if (pte_read(c, &k->r) == f->orig) {
 			pte_xchg(c, &k->r, 0);
-			tlb_flush_mm_range(c, f->mm, k->base, k->base + k->bytes, vm_page_shift(f->v->flags), false);
+			tlb_flush_for(c, f->mm, k->base, k->base + k->bytes, vm_page_shift(f->v->flags), false, FLUSH_COW);
 			map_page(k, head, hugetlb_rmap_del(c, f->v, old, &k->r));
 			f->kind = k->size == HUGETLB_2M ? VM_quire_fault_hugetlb_cow_2m : VM_quire_fault_hugetlb_cow_1g;
 			done = true;

@@ -283,7 +283,7 @@ static void move_one(struct cpu *c, struct vma *from, struct vma *to, const stru
 	}
 	pte_write(c, dst, e);
 	if (e & PTE_PRESENT)
-		tlb_flush_mm_range(c, from->mm, old, old + size, vm_page_shift(from->flags), false);
+		tlb_flush_for(c, from->mm, old, old + size, vm_page_shift(from->flags), false, FLUSH_MREMAP);
 	if (b != a)
 		machine_unlock(c, b);
 	machine_unlock(c, a);

@@ -63,6 +63,8 @@ static void owned(const struct quire *q, const struct frame *f, uint64_t n, stru
 		shared_table(f, l);
 	} else if (flags & FRAME_SLAB) {
 		l->slab += n;
+	} else if (flags & FRAME_HUGETLB) {
+		l->pools += n;
 	} else if (flags & FRAME_HUGE_ZERO) {
 		l->zero += n;
 	} else if (!(flags & (FRAME_ANON | FRAME_FILE))) {
@@ -105,7 +107,7 @@ void quire_ledger(const struct quire *q, struct quire_ledger *ret)
 	list_for_each_entry(mm, &q->mms, link)
 		for (unsigned k = 0; k < NR_RSS; k++)
 			ret->rss += (uint64_t)mm_rss(mm, (enum rss_kind)k);
-	ret->user -= ret->tables + ret->slab + ret->misc + ret->zero;
+	ret->user -= ret->tables + ret->slab + ret->misc + ret->zero + ret->pools;
 	ret->charge = ret->user + ret->tables;
 	ret->adds_up = ret->rss - ret->shared + ret->unmapped + ret->cache + ret->held == ret->user;
 }

@@ -20,6 +20,7 @@ struct quire_ledger {
 	uint64_t held;      /* anonymous memory that nobody maps: pinned */
 	uint64_t user;      /* frames taken, without the kernel's */
 	uint64_t tables, slab, misc, zero; /* the kernel's: page tables, objects, others, the huge zero page */
+	uint64_t pools;     /* pools of huge pages (hugetlb.h), used or not: neither in RSS nor charged */
 	uint64_t charge;    /* what a memory limit counts: user memory and page tables */
 	uint64_t queued;    /* huge pages with parts that nobody maps: what splitting would find to do */
 	uint64_t huge;      /* huge pages that are mapped as such */
