@@ -168,12 +168,6 @@ int pt_pmd(struct cpu *c, struct mm *mm, vaddr_t va, bool alloc, struct pt_ref *
 int pt_pud(struct cpu *c, struct mm *mm, vaddr_t va, bool alloc, struct pt_ref *ret);
 int pt_pte(struct cpu *c, struct mm *mm, const struct pt_ref *pmd, vaddr_t va, bool alloc, struct pt_ref *ret);
 /*
- * The entry that maps va, charged and without a lock: *ret_shift is PAGE_SHIFT, PMD_SHIFT or PUD_SHIFT. false: nothing is mapped
- * there and nothing before *ret_next either (the end of the smallest missing table's span, or of the page).
- */
-bool pt_lookup(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *ret_shift, vaddr_t *ret_next);
-
-/*
  * Visit what is mapped in [start, end). A huge entry that lies wholly inside goes to `huge` (under its lock), one that
  * doesn't is split first. Non-empty PTEs go to `pte` under their table's lock. A callback that returns true wants
  * `relax` to be called with the lock dropped. mmap_lock is held. In shared tables the range has no entries any more

@@ -103,46 +103,6 @@ ATTR_NOINLINE int pt_pte(struct cpu *c, struct mm *mm, const struct pt_ref *pmd,
 	return 0;
 }
 
-/* There is no PMD table for va: a page of 1 GiB, or nothing. */
-static bool pt_lookup_pud(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *ret_shift, vaddr_t *ret_next)
-{
-	vaddr_t next;
-	struct frame *t = pt_pud_table(c, mm, va, &next);
-
-	if (!t)
-		return false;
-	struct pt_ref r = pt_ref_at(c, t, va, PUD_SHIFT);
-
-	*ret = pte_read(c, &r);
-	*ret_shift = PUD_SHIFT;
-	*ret_next = ALIGN_DOWN(va, PUD_SIZE) + PUD_SIZE;
-	return pmd_huge(*ret);
-}
-
-bool pt_lookup(struct cpu *c, struct mm *mm, vaddr_t va, pte_t *ret, unsigned *ret_shift, vaddr_t *ret_next)
-{
-	struct frame *t = pt_pmd_table(c, mm, va, ret_next);
-
-	if (!t)
-		return pt_lookup_pud(c, mm, va, ret, ret_shift, ret_next);
-	struct pt_ref r = pt_ref_at(c, t, va, PMD_SHIFT);
-
-	*ret = pte_read(c, &r);
-	*ret_shift = PMD_SHIFT;
-	*ret_next = ALIGN_DOWN(va, PMD_SIZE) + PMD_SIZE;
-	if (!pmd_table(*ret))
-		return pmd_huge(*ret);
-	if (unlikely(pt_entry_shared(*ret))) {
-		*ret = pt_read_shared(c, &r, va);
-	} else {
-		r = pt_ref_at(c, frame_of(c->m, pte_pfn(*ret)), va, PAGE_SHIFT);
-		*ret = pte_read(c, &r);
-	}
-	*ret_shift = PAGE_SHIFT;
-	*ret_next = ALIGN_DOWN(va, PAGE_SIZE) + PAGE_SIZE;
-	return pte_present(*ret);
-}
-
 /* The entries of one PTE table for [start, end). */
 ATTR_NOINLINE static void range_ptes(struct pt_range *w, struct frame *table, vaddr_t start, vaddr_t end)
 {
