@@ -31,7 +31,7 @@ static void placed_from_below(void **state)
 		map_at(w, mm, at + PAGES(gap), PAGES(2), RW);
 		at += PAGES(gap + 2);
 	}
-	for (unsigned n = 7; n > 0; n--) {
+	for (unsigned n = 1; n < 8; n++) {
 		vaddr_t want = GIB + PAGES(4);
 
 		for (unsigned gap = 1; gap < n; gap++)

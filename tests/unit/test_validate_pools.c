@@ -93,7 +93,7 @@ static void memory(void **state)
 	BAD(block->flags, block->flags | FRAME_PCP, "a frame is in two places (F1)");
 	BAD(block->flags, block->flags | 15ULL << FRAME_MT_SHIFT, "a frame is in two places (F1)");
 	BAD(block->refcount, 1, "a free frame has references (F1)");
-	BAD(*pageblock_of(z, frame_pfn(w->m, block).v), MIGRATE_UNMOVABLE, "a free pageblock is on the list of another type (A5)");
+	BAD(*pageblock_of(z, frame_pfn(w->m, block).v), MIGRATE_UNMOVABLE, "a free block is on the list of another type than its pageblock");
 	BAD(block[3].refcount, 1, "a frame inside a free block has state (A1)");
 	BAD(f->refcount, 0, "a frame is in no place");
 	BAD(f->mapcount, -2, "an allocated block has an impossible count or order");
