@@ -103,7 +103,7 @@ static void memory(void **state)
 	BAD(huge[9].mapcount, -2, "a frame is in two places (F1)");
 	BAD(huge[9].flags, huge[9].flags ^ 1ULL << FRAME_NID_SHIFT, "a tail has the wrong node or zone");
 	BAD(f->flags, f->flags ^ 1ULL << FRAME_ZONE_SHIFT, "a frame has the wrong node or zone");
-	BAD(one->flags, one->flags | 1ULL << FRAME_ORDER_SHIFT, "a per-CPU list holds a block of another order");
+	BAD(one->flags, one->flags | 5ULL << FRAME_ORDER_SHIFT, "a per-CPU list holds a block of another order");
 	BAD(top->nr_free, top->nr_free + 1, "free blocks and free lists don't agree");
 	BAD(block->lru.prev, &f->lru, "a free list is damaged");
 	BAD(p->total, p->total + 1, "a per-CPU list's total is wrong");
