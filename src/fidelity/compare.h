@@ -22,7 +22,7 @@ struct fidelity_case {
 };
 
 enum { FIDELITY_SEEN_FORK = 1 << 0, FIDELITY_SEEN_FREE = 1 << 1, FIDELITY_SEEN_MLOCK = 1 << 2, FIDELITY_SEEN_HUGE = 1 << 3,
-       FIDELITY_SEEN_POPULATE = 1 << 4, FIDELITY_SEEN_FILE = 1 << 5, FIDELITY_SEEN_EXEC_FILE = 1 << 6 };
+       FIDELITY_SEEN_POPULATE = 1 << 4, FIDELITY_SEEN_FILE = 1 << 5, FIDELITY_SEEN_PLAIN_FILE = 1 << 6, FIDELITY_SEEN_DONTNEED_2M = 1 << 7 };
 
 /* Everything that a step's comparison needs. */
 struct fidelity_compare {

@@ -45,11 +45,6 @@ static bool huge_flag(const struct fidelity_case *a, const struct fidelity_diff 
 	       d->kernel > d->engine;
 }
 
-static bool willneed_around(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	return a->call->op == SOP_MADVISE && a->call->advice == 3 && d->kind == FID_PAGES && d->key == SPAGE_INCORE;
-}
-
 static bool moves_several(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
 	return a->call->op == SOP_MREMAP && d->kind == FID_RESULT && d->engine == -EFAULT && d->kernel >= 0 && a->call->len == a->call->len2;
@@ -67,13 +62,19 @@ static bool failed_in_call(const struct fidelity_case *a, const struct fidelity_
 	return d->kind == FID_FAULTS && d->key == 0 && d->kernel == d->engine - 1 && is_populating(a->call->op);
 }
 
-/* What is cached decides about all later faults. */
-static bool exec_readahead(const struct fidelity_case *a, const struct fidelity_diff *d)
+/* File systems with large folios give a mapping that asked for huge pages folios as large as they fit; what is in one is mapped with it. */
+static bool file_folios(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	const uint32_t mapped = SPAGE_PRESENT | SPAGE_FILE | SPAGE_EXCL | SPAGE_INCORE;
+	return (a->ops_seen & FIDELITY_SEEN_HUGE) && (a->ops_seen & FIDELITY_SEEN_PLAIN_FILE) &&
+	       (d->kind == FID_FAULTS || d->kind == FID_COUNT || (d->kind == FID_PAGES && a->ea && a->ea->file != SCRIPT_NONE &&
+		!(d->key & (SPAGE_SWAP | SPAGE_HUGE))));
+}
 
-	return (a->ops_seen & FIDELITY_SEEN_EXEC_FILE) &&
-	       ((d->kind == FID_PAGES && !(d->key & ~mapped)) || d->kind == FID_FAULTS || d->kind == FID_COUNT);
+/* MADV_DONTNEED came over all that a table maps, and left it empty: a huge page may come where quire has a table. */
+static bool empty_tables(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return (a->ops_seen & FIDELITY_SEEN_DONTNEED_2M) && (a->ops_seen & FIDELITY_SEEN_HUGE) &&
+	       ((d->kind == FID_FAULTS && !d->key && d->kernel < d->engine) || (d->kind == FID_PAGES && (a->kpage & ~a->epage & SPAGE_HUGE)));
 }
 
 /* Of a page in a huge mapping, pagemap's 'exclusively mapped' is that of the huge page's first part. */
@@ -94,14 +95,14 @@ static const struct entry table[] = {
 	  0, 0, huge_exclusive },
 	{ { "failed-faults-in-calls", "a fault that fails inside a call (behind the end of a file) counts in pgfault, but not in the process's own count, which is what can be read alone", false },
 	  0, 0, failed_in_call },
-	{ { "exec-readahead", "since 6.16 a fault on an executable mapping of a file reads forwards within the mapping, not around the page", true },
-	  6016, 0, exec_readahead },
+	{ { "file-folios", "after MADV_HUGEPAGE Linux reads a file in folios of up to 2 MiB where the file system has them, and maps a folio at once; the engine's page cache has pages", true },
+	  6001, 0, file_folios },
+	{ { "empty-tables", "since 6.14 MADV_DONTNEED frees a page table that it has emptied, so that a huge page may come there; the engine keeps it until the area goes", true },
+	  6014, 0, empty_tables },
 	{ { "page-referenced", "Linux marks pages that it brought in for a call, or whose mapping of a file went, as referenced; the engine has no such mark before it has reclaim", false },
 	  0, 0, page_flag },
 	{ { "huge-referenced", "at times Linux has a huge page that a fork shares marked as referenced as a whole (cause not established); the engine has no such mark before it has reclaim", false },
 	  0, 0, huge_flag },
-	{ { "willneed-around", "MADV_WILLNEED reads exactly the range of a file in Linux; the engine reads around its pages as a fault does", true },
-	  0, 0, willneed_around },
 	{ { "mremap-several-areas", "since 6.17 mremap moves several areas at once when nothing is resized; the engine refuses", true },
 	  6017, 0, moves_several },
 	{ { "major-faults-in-calls", "a call's major fault for which the address space's lock was dropped is not in the process's own count of them", false },

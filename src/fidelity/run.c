@@ -11,6 +11,7 @@
 #include "fidelity/sides.h"
 
 #define MAX_LIVE 64
+#define HUGE_BYTES (2ULL << 20)
 #define LOOK (SOBS_AREAS | SOBS_SMAPS | SOBS_PAGES | SOBS_VMSTAT)
 
 struct fid_run {
@@ -55,13 +56,11 @@ static void note_op(struct fid_run *r)
 	case SOP_MLOCKALL:
 		r->cmp.about.ops_seen |= FIDELITY_SEEN_MLOCK | FIDELITY_SEEN_POPULATE;
 		break;
-	case SOP_MPROTECT:
-		if ((r->kcall.prot & 4) && (r->cmp.about.ops_seen & FIDELITY_SEEN_FILE))
-			r->cmp.about.ops_seen |= FIDELITY_SEEN_EXEC_FILE;
-		break;
 	case SOP_MADVISE:
 		if (r->kcall.advice == 8)
 			r->cmp.about.ops_seen |= FIDELITY_SEEN_FREE;
+		if ((r->kcall.advice == 4 || r->kcall.advice == 24) && r->kcall.len >= HUGE_BYTES)
+			r->cmp.about.ops_seen |= FIDELITY_SEEN_DONTNEED_2M;
 		if (r->kcall.advice == 14)
 			r->cmp.about.ops_seen |= FIDELITY_SEEN_HUGE;
 		if (r->kcall.advice == 22 || r->kcall.advice == 23)
@@ -72,8 +71,10 @@ static void note_op(struct fid_run *r)
 			r->cmp.about.ops_seen |= FIDELITY_SEEN_POPULATE;
 		if ((r->kcall.flags & 1) || !(r->kcall.flags & 0x20)) /* MAP_SHARED; not MAP_ANONYMOUS */
 			r->cmp.about.ops_seen |= FIDELITY_SEEN_FILE;
-		if (!(r->kcall.flags & 0x20) && (r->kcall.prot & 4))
-			r->cmp.about.ops_seen |= FIDELITY_SEEN_EXEC_FILE;
+		break;
+	case SOP_FILE_CREATE:
+		if (!(r->kcall.flags & 1))
+			r->cmp.about.ops_seen |= FIDELITY_SEEN_PLAIN_FILE;
 		break;
 	default:
 		break;

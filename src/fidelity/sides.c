@@ -31,6 +31,7 @@ static const char *const shared_settings[] = {
 	"transparent_hugepage.khugepaged.pages_to_scan",
 	"transparent_hugepage.khugepaged.scan_sleep_millisecs",
 	"transparent_hugepage.khugepaged.alloc_sleep_millisecs",
+	"bdi.read_ahead_kb",
 	"vm.max_map_count",
 	"vm.mmap_min_addr",
 	"vm.overcommit_memory",
@@ -62,6 +63,7 @@ int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
 	}
 	snprintf(k->release, sizeof(k->release), "%.60s", u.release);
 	k->version = major * 1000 + minor;
+	k->knobs.exec_read_forward = k->version >= 6016;
 	for (size_t i = 0; i < ARRAY_SIZE(shared_settings); i++) {
 		const char *name = shared_settings[i];
 

@@ -6,9 +6,11 @@
  * charged for the transfer itself, no device time is modelled, and pgpgin counts it. What a CPU does pay is finding,
  * allocating and entering the page.
  *
- * Readahead, after Linux's for a window of 128 KiB (32 pages):
- *   a miss where the last window ended    a window twice as large as the last, from 4 pages to 32
- *   a miss elsewhere by a mapping         32 pages around it, 16 of them before
+ * Readahead, after Linux's, with windows of at most bdi.read_ahead_kb (32 pages by default):
+ *   a miss by a mapping                   a window around it, half of it before; MADV_RANDOM: nothing; MADV_SEQUENTIAL: a window from it
+ *                                         on; executable: the same, up to the mapping's end
+ *   a miss by read(2) where the last      a window twice as large as the last, from 4 pages on
+ *     window ended
  *   a miss elsewhere by read(2)           that page; at the start of the file, a first window
  *   use of the page that carries the mark the next window, before anybody misses it
  * The state is a hint: CPUs may race on it, nothing depends on it. Memory-backed files have none.
@@ -20,7 +22,6 @@
 #include "mm/system.h"
 #include "mm/text.h"
 
-#define RA_MAX_PAGES 32ULL
 #define RA_FIRST_PAGES 4ULL
 #define RA_NO_MARK UINT64_MAX
 
@@ -273,25 +274,26 @@ static void ra_window(struct cpu *c, struct mfile *f, uint64_t start, uint64_t s
 	ra_read(c, f, start, size);
 }
 
-static uint64_t ra_larger(uint64_t size)
+static uint64_t ra_max(const struct mfile *f)
 {
-	return MIN(MAX(size * 2, RA_FIRST_PAGES), RA_MAX_PAGES);
+	return (uint64_t)f->q->knobs.read_ahead_kb << 10 >> PAGE_SHIFT;
 }
 
-/* The page at index was missing and has been read: what else to read? */
-static void ra_miss(struct cpu *c, struct mfile *f, uint64_t index, bool mapping)
+static uint64_t ra_larger(const struct mfile *f, uint64_t size)
+{
+	return MIN(MAX(size * 2, RA_FIRST_PAGES), ra_max(f));
+}
+
+/* read(2) missed the page at index. */
+static void ra_miss_read(struct cpu *c, struct mfile *f, uint64_t index)
 {
 	uint64_t size = hint_get(&f->ra_size), next = hint_get(&f->ra_next);
 
 	if (size && index == next) {
-		size = ra_larger(size);
+		size = ra_larger(f, size);
 		ra_window(c, f, index, size, index + size / 2);
-	} else if (mapping) {
-		uint64_t start = index > RA_MAX_PAGES / 2 ? index - RA_MAX_PAGES / 2 : 0;
-
-		ra_window(c, f, start, RA_MAX_PAGES, start + RA_MAX_PAGES * 3 / 4);
 	} else if (!index) {
-		ra_window(c, f, 0, RA_FIRST_PAGES, 1);
+		ra_window(c, f, 0, MIN(RA_FIRST_PAGES, ra_max(f)), 1);
 	} else {
 		/* Random so far: if the next page is read next, that is a sequence. */
 		hint_set(&f->ra_next, index + 1);
@@ -300,21 +302,47 @@ static void ra_miss(struct cpu *c, struct mfile *f, uint64_t index, bool mapping
 	}
 }
 
+/* The page at index was missing and has been read: what else to read? end: behind the last page that the mapping has. */
+static void ra_miss(struct cpu *c, struct mfile *f, uint64_t index, enum file_ra ra, uint64_t end)
+{
+	uint64_t max = ra_max(f), start;
+
+	if (!max || ra == FILE_RA_NONE)
+		return;
+	switch (ra) {
+	case FILE_RA_AROUND:
+		start = index > max / 2 ? index - max / 2 : 0;
+		ra_window(c, f, start, max, start + max - max / 4);
+		break;
+	case FILE_RA_SEQUENTIAL:
+		if (index)
+			ra_read(c, f, index, max);
+		else
+			ra_window(c, f, 0, max, max / 2);
+		break;
+	case FILE_RA_FORWARD:
+		ra_window(c, f, index, MIN(max, end - index), RA_NO_MARK);
+		break;
+	default:
+		ra_miss_read(c, f, index);
+	}
+}
+
 /* The page at index is being used. */
 static void ra_hit(struct cpu *c, struct mfile *f, uint64_t index)
 {
 	uint64_t next, size;
 
-	if (likely(hint_get(&f->ra_mark) != index))
+	if (likely(!file_ra_marked(f, index)))
 		return;
 	next = hint_get(&f->ra_next);
-	size = ra_larger(hint_get(&f->ra_size));
+	size = ra_larger(f, hint_get(&f->ra_size));
 	ra_window(c, f, next, size, next);
 }
 
 /* ---- use ---- */
 
-static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping, enum page_fill fill,
+static int get_page(struct cpu *c, struct mfile *f, uint64_t index, enum file_ra ra, uint64_t end, enum page_fill fill,
 		    struct frame **ret, bool *ret_major)
 {
 	bool read = fill == FILL_READ;
@@ -327,7 +355,7 @@ static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping
 			return -ENXIO;
 		*ret = file_lookup(c, f, index);
 		if (*ret) {
-			if (read)
+			if (read && ra != FILE_RA_NONE)
 				ra_hit(c, f, index);
 			return 0;
 		}
@@ -335,7 +363,7 @@ static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping
 		if (!err) {
 			*ret_major = read;
 			if (read)
-				ra_miss(c, f, index, mapping);
+				ra_miss(c, f, index, ra, end);
 			return 0;
 		}
 		if (err != -EEXIST)
@@ -345,7 +373,18 @@ static int get_page(struct cpu *c, struct mfile *f, uint64_t index, bool mapping
 
 int file_get_page(struct cpu *c, struct mfile *f, uint64_t index, struct frame **ret, bool *ret_major)
 {
-	return get_page(c, f, index, true, f->shmem ? FILL_ZERO : FILL_READ, ret, ret_major);
+	return file_get_page_ra(c, f, index, FILE_RA_AROUND, 0, ret, ret_major);
+}
+
+int file_get_page_ra(struct cpu *c, struct mfile *f, uint64_t index, enum file_ra ra, uint64_t end, struct frame **ret, bool *ret_major)
+{
+	return get_page(c, f, index, ra, end, f->shmem ? FILL_ZERO : FILL_READ, ret, ret_major);
+}
+
+void file_read_range(struct cpu *c, struct mfile *f, uint64_t index, uint64_t nr)
+{
+	if (!f->shmem && index < file_pages(f))
+		ra_read(c, f, index, MIN(nr, ra_max(f)));
 }
 
 /*
@@ -368,7 +407,7 @@ static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off,
 		if (!page)
 			return 0; /* what was never written is read as zeros, and stays away */
 	} else {
-		err = get_page(c, f, index, false, fill, &page, &major);
+		err = get_page(c, f, index, FILE_RA_READ, 0, fill, &page, &major);
 		if (err)
 			return err;
 	}

@@ -48,6 +48,23 @@ void file_put(struct cpu *c, struct mfile *f);
  * -ENOMEM, -EIO when it cannot be read, or -ENXIO beyond the end of file.
  */
 int file_get_page(struct cpu *c, struct mfile *f, uint64_t index, struct frame **ret, bool *ret_major);
+/* What is read with a page that is missing. */
+enum file_ra {
+	FILE_RA_AROUND,     /* what lies around it: faults */
+	FILE_RA_NONE,       /* nothing: MADV_RANDOM */
+	FILE_RA_SEQUENTIAL, /* a whole window from it on: MADV_SEQUENTIAL */
+	FILE_RA_FORWARD,    /* the same, but not beyond what is mapped: executable mappings */
+	FILE_RA_READ,       /* as read(2): what its history suggests */
+};
+/* The same for a mapping of pages up to index `end`. */
+int file_get_page_ra(struct cpu *c, struct mfile *f, uint64_t index, enum file_ra ra, uint64_t end, struct frame **ret, bool *ret_major);
+/* Bring in nr pages from index on, as far as one window goes: MADV_WILLNEED. */
+void file_read_range(struct cpu *c, struct mfile *f, uint64_t index, uint64_t nr);
+/* Is the next window due when the page at index is used? Then it is not mapped before somebody does. */
+static inline bool file_ra_marked(const struct mfile *f, uint64_t index)
+{
+	return __atomic_load_n(&f->ra_mark, __ATOMIC_RELAXED) == index;
+}
 /* Only if cached, with a reference; NULL otherwise. Takes no lock. */
 struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index);
 /* Truncation drops cached pages beyond; mappings of them must be gone. */

@@ -53,9 +53,11 @@ ATTR_NOINLINE static bool fault_around(struct fault *f)
 	fault_pt_lock(c, f->pte.table);
 	for (vaddr_t va = start; va < end; va += PAGE_SIZE, pt_ref_next(&r)) {
 		pt_touch_line(c, &r, va == start);
-		if (pte_peek(&r))
+		uint64_t index = vma_page_index(f->v, va);
+
+		if (pte_peek(&r) || (!f->v->file->shmem && file_ra_marked(f->v->file, index)))
 			continue;
-		struct frame *page = file_lookup(c, f->v->file, vma_page_index(f->v, va));
+		struct frame *page = file_lookup(c, f->v->file, index);
 
 		machine_path(c, PATH_FAULT_FILE);
 		if (!page)
@@ -68,11 +70,25 @@ ATTR_NOINLINE static bool fault_around(struct fault *f)
 	return hit;
 }
 
+static enum file_ra readahead_of(const struct fault *f)
+{
+	uint64_t flags = f->v->flags;
+
+	bool forward = (flags & VM_EXEC) && f->q->knobs.exec_read_forward;
+
+	if ((flags & VM_RAND_READ) && !forward)
+		return FILE_RA_NONE;
+	if (flags & VM_SEQ_READ)
+		return FILE_RA_SEQUENTIAL;
+	return forward ? FILE_RA_FORWARD : FILE_RA_AROUND;
+}
+
 /* Bring the page in. 0, -ENOMEM, -ENXIO (beyond the end of the file), -EIO (it cannot be read). */
 static int file_page(struct fault *f, struct frame **ret)
 {
 	bool major = false;
-	int rc = file_get_page(f->c, f->v->file, vma_page_index(f->v, f->va), ret, &major);
+	uint64_t end = vma_page_index(f->v, f->v->end);
+	int rc = file_get_page_ra(f->c, f->v->file, vma_page_index(f->v, f->va), readahead_of(f), end, ret, &major);
 
 	machine_path(f->c, PATH_FAULT_FILE);
 	f->major = !rc && major;

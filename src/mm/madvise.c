@@ -12,8 +12,6 @@
 #include "mm/fault.h"
 #include "mm/fork_shared.h"
 
-#define READAHEAD_PAGES ((128ULL << 10) >> PAGE_SHIFT) /* MADV_WILLNEED asks for at most one window: read_ahead_kb */
-
 static bool advice_known(int advice)
 {
 	switch (advice) {
@@ -110,18 +108,8 @@ static bool advice_changes_flags(int advice)
 /* Bring a file's pages into the page cache; anonymous memory could only come back from swap. */
 static void will_need(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end)
 {
-	uint64_t index = v->pgoff + ((start - v->start) >> PAGE_SHIFT);
-	uint64_t n = MIN((end - start) >> PAGE_SHIFT, READAHEAD_PAGES);
-	struct frame *f;
-	bool major;
-
-	if (!v->file || v->file->shmem)
-		return;
-	for (uint64_t i = 0; i < n; i++) {
-		if (file_get_page(c, v->file, index + i, &f, &major))
-			return;
-		frame_put(c, f);
-	}
+	if (v->file)
+		file_read_range(c, v->file, v->pgoff + ((start - v->start) >> PAGE_SHIFT), (end - start) >> PAGE_SHIFT);
 }
 
 /*

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -86,12 +87,49 @@ struct script_kernel_layout script_kernel_layout(const struct script_exec *sx)
 
 /* ---- settings ---- */
 
+/* An ordinary file that has no name, on a real file system. -1: none can be had. */
+static int disk_file(void)
+{
+	const char *dirs[] = { getenv("TMPDIR"), "/var/tmp", "/tmp", "." };
+	struct statfs fs;
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		int fd = dirs[i] ? open(dirs[i], O_RDWR | O_TMPFILE | O_CLOEXEC, 0600) : -1;
+
+		if (fd < 0)
+			continue;
+		if (!fstatfs(fd, &fs) && fs.f_type != TMPFS_MAGIC_)
+			return fd;
+		close(fd);
+	}
+	return -1;
+}
+
+/* Of the device that ordinary files are on. */
+static int disk_read_ahead(char *buf, size_t len)
+{
+	int fd = disk_file(), rc = -ENOENT;
+	char path[64];
+	struct stat st;
+
+	if (fd < 0)
+		return rc;
+	if (!fstat(fd, &st)) {
+		snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb", major(st.st_dev), minor(st.st_dev));
+		rc = kproc_setting(path, buf, len) ? -ENOENT : 0;
+	}
+	close(fd);
+	return rc;
+}
+
 int script_kernel_setting(const char *name, char *buf, size_t len)
 {
 	static const char sysfs[] = "transparent_hugepage.";
 	char path[200];
 	size_t n = 0;
 
+	if (!strcmp(name, "bdi.read_ahead_kb"))
+		return disk_read_ahead(buf, len);
 	if (!strncmp(name, sysfs, strlen(sysfs)))
 		n = (size_t)snprintf(path, sizeof(path), "/sys/kernel/mm/%s", name);
 	else if (!strncmp(name, "vm.", 3) || !strncmp(name, "kernel.", 7))
@@ -117,24 +155,6 @@ static int check_setting(const char *name, const char *value, char *err, size_t 
 }
 
 /* ---- files ---- */
-
-/* An ordinary file that has no name, on a real file system. -1: none can be had. */
-static int disk_file(void)
-{
-	const char *dirs[] = { getenv("TMPDIR"), "/var/tmp", "/tmp", "." };
-	struct statfs fs;
-
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		int fd = dirs[i] ? open(dirs[i], O_RDWR | O_TMPFILE | O_CLOEXEC, 0600) : -1;
-
-		if (fd < 0)
-			continue;
-		if (!fstatfs(fd, &fs) && fs.f_type != TMPFS_MAGIC_)
-			return fd;
-		close(fd);
-	}
-	return -1;
-}
 
 /* Files have to be there before the processes are: half of the places are for each kind. */
 static int open_files(struct kernel_exec *x)

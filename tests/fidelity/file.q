@@ -95,3 +95,37 @@ file create G 8p shmem
 B = mmap 8p at=ARENA+16p flags=private,fixed,populate file=G
 C = mmap 8p at=ARENA+32p flags=private,fixed,populate prot=r file=G
 write B 1
+
+#--- read as advised: at random, in sequence, ahead
+file create F 64p plain
+A = mmap 64p file=F
+madvise A 64p random
+read A+20p
+read A+21p
+madvise A 64p normal
+munmap A 64p
+file create G 24p plain
+B = mmap 24p file=G flags=shared
+madvise B 24p sequential
+read B+7p
+mincore B 24p
+read B+3p
+file create H 24p plain
+C = mmap 24p file=H at=ARENA flags=private,fixed
+madvise C+5p 6p willneed
+mincore C 24p
+read C+6p
+madvise C+20p 100p willneed -> ENOMEM
+mincore C 24p
+
+#--- executable mappings read forwards, not beyond themselves
+file create F 32p plain
+A = mmap 10p file=F off=4p prot=rx
+read A+3p
+mincore A 10p
+read A+1p
+madvise A 10p random
+munmap A 10p
+B = mmap 32p file=F
+mincore B 32p
+read B+20p

@@ -243,6 +243,15 @@ static unsigned read_pages(struct booted *b, struct mfile *f, uint64_t from, uin
 	return majors;
 }
 
+static struct frame *get_ra(struct booted *b, struct mfile *f, uint64_t index, enum file_ra ra, uint64_t end)
+{
+	struct frame *page;
+	bool major;
+
+	assert_int_equal(file_get_page_ra(b->c, f, index, ra, end, &page, &major), 0);
+	return page;
+}
+
 static void test_readahead(void **state)
 {
 	struct booted b;
@@ -264,6 +273,37 @@ static void test_readahead(void **state)
 	frame_put(b.c, get(&b, f, 2, &major));
 	assert_true(major);
 	assert_int_equal(nr_cached(&b, f, 0, 484), 32);
+	file_put(b.c, f);
+
+	/* As a mapping advises: only the page, a window from it on, one that ends with the mapping; and a range. */
+	f = make(&b, 3, 1000 * PAGE_SIZE, false);
+	frame_put(b.c, get_ra(&b, f, 500, FILE_RA_NONE, 1000));
+	assert_int_equal(f->nr_pages, 1);
+	frame_put(b.c, get_ra(&b, f, 600, FILE_RA_SEQUENTIAL, 1000));
+	assert_int_equal(nr_cached(&b, f, 600, 632), 32);
+	assert_int_equal(f->nr_pages, 33);
+	frame_put(b.c, get_ra(&b, f, 700, FILE_RA_FORWARD, 705));
+	assert_int_equal(nr_cached(&b, f, 700, 705), 5);
+	frame_put(b.c, get_ra(&b, f, 800, FILE_RA_FORWARD, 1000));
+	assert_int_equal(nr_cached(&b, f, 800, 832), 32);
+	assert_int_equal(f->nr_pages, 33 + 5 + 32);
+	file_read_range(b.c, f, 10, 7);
+	assert_int_equal(nr_cached(&b, f, 10, 17), 7);
+	file_read_range(b.c, f, 20, 100); /* one window at most */
+	file_read_range(b.c, f, 1000, 5);
+	assert_int_equal(f->nr_pages, 33 + 5 + 32 + 7 + 32);
+	/* A window begins when the page that carries its mark is used; that page is not mapped before. */
+	frame_put(b.c, get_ra(&b, f, 0, FILE_RA_SEQUENTIAL, 1000));
+	assert_true(file_ra_marked(f, 16) && !file_ra_marked(f, 15));
+	frame_put(b.c, get_ra(&b, f, 16, FILE_RA_NONE, 1000));
+	assert_true(file_ra_marked(f, 16));
+	frame_put(b.c, get_ra(&b, f, 16, FILE_RA_AROUND, 1000));
+	assert_true(!file_ra_marked(f, 16));
+	assert_int_equal(nr_cached(&b, f, 0, 64), 64);
+	b.q->knobs.read_ahead_kb = 0;
+	frame_put(b.c, get_ra(&b, f, 300, FILE_RA_AROUND, 1000));
+	assert_int_equal(nr_cached(&b, f, 200, 400), 1);
+	b.q->knobs.read_ahead_kb = 128;
 	file_put(b.c, f);
 
 	/* read(2) from the start: windows of 4, 8, 16, 32 pages, the next one always asked for in time. */
