@@ -4,8 +4,6 @@
  */
 #include "fidelity/compare.h"
 
-#include <errno.h>
-
 #include "base/compiler.h"
 #include "base/types.h"
 
@@ -43,11 +41,6 @@ static bool huge_flag(const struct fidelity_case *a, const struct fidelity_diff 
 {
 	return (a->ops_seen & FIDELITY_SEEN_HUGE) && (a->ops_seen & FIDELITY_SEEN_FORK) && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED &&
 	       d->kernel > d->engine;
-}
-
-static bool moves_several(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	return a->call->op == SOP_MREMAP && d->kind == FID_RESULT && d->engine == -EFAULT && d->kernel >= 0 && a->call->len == a->call->len2;
 }
 
 /* Only those faults of a process are counted as major during which the lock was kept. */
@@ -103,8 +96,6 @@ static const struct entry table[] = {
 	  0, 0, page_flag },
 	{ { "huge-referenced", "at times Linux has a huge page that a fork shares marked as referenced as a whole (cause not established); the engine has no such mark before it has reclaim", false },
 	  0, 0, huge_flag },
-	{ { "mremap-several-areas", "since 6.17 mremap moves several areas at once when nothing is resized; the engine refuses", true },
-	  6017, 0, moves_several },
 	{ { "major-faults-in-calls", "a call's major fault for which the address space's lock was dropped is not in the process's own count of them", false },
 	  0, 0, major_in_call },
 	{ { "lazyfree-batches", "MADV_FREE frees lazily only pages that have left the CPU's batch of new pages, which depends on what else it does", false },

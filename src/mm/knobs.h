@@ -38,6 +38,7 @@ struct knobs {
 	uint64_t max_map_count;     /* vm.max_map_count */
 	uint32_t fault_around_bytes;/* quire.fault_around_bytes: debugfs fault_around_bytes in Linux */
 	uint32_t read_ahead_kb;     /* bdi.read_ahead_kb */
+	bool mremap_several;        /* quire.mremap_several */
 	bool exec_read_forward;     /* quire.exec_read_forward */
 	uint32_t percpu_pagelist_high_fraction; /* vm.percpu_pagelist_high_fraction */
 	uint32_t tlb_flush_ceiling; /* quire.tlb_single_page_flush_ceiling: debugfs name in Linux */

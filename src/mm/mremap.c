@@ -2,8 +2,9 @@
  * mremap: shrink, grow in place, move, duplicate shared memory (old length 0), MREMAP_DONTUNMAP.
  *
  * What can be refused is refused before the destination of MREMAP_FIXED is unmapped, and arguments are judged before
- * areas, as in Linux since 6.17 (it unmapped first before). A source that spans several areas is refused (-EFAULT), as
- * Linux did before 6.17. If page tables run out in the middle of a move, what was moved is moved back and the new area
+ * areas, as in Linux since 6.17 (it unmapped first before). A source that spans several areas is moved area by area, with the gaps
+ * between them, when the place is fixed and nothing is resized (quire.mremap_several, since 6.17), and refused (-EFAULT) otherwise; an
+ * area that cannot be moved ends the call, and what was moved before stays where it is. If page tables run out in the middle of a move, what was moved is moved back and the new area
  * is unmapped again. mmap_lock for writing.
  */
 #include "mm/vma_int.h"
@@ -288,6 +289,34 @@ static bool align_huge(const struct vma *v, struct mremap_req *r)
 	return r->new_len <= r->old_len;
 }
 
+static bool several(const struct mm *mm, const struct vma *v, const struct mremap_req *r)
+{
+	return mm->q->knobs.mremap_several && (r->flags & UAPI_MREMAP_FIXED) && r->old_len == r->new_len && r->old_len > v->end - r->old &&
+	       r->old_len <= TASK_SIZE - r->old;
+}
+
+/* Each area from v on goes where it is as far from r->new_addr as it was from r->old. */
+static int64_t mremap_areas(struct cpu *c, struct mm *mm, struct vma *v, const struct mremap_req *r)
+{
+	vaddr_t at = r->old, end = r->old + r->old_len;
+
+	while (v && at < end && v->start < end) {
+		struct mremap_req part = { .old = MAX(at, v->start), .flags = r->flags };
+		int64_t got;
+
+		at = MIN(end, v->end); /* the move may take v away */
+		part.old_len = part.new_len = at - part.old;
+		part.new_addr = r->new_addr + (part.old - r->old);
+		if ((v->flags & VM_HUGETLB) && !align_huge(v, &part))
+			return -EINVAL;
+		got = mremap_to(c, mm, v, &part);
+		if (got < 0)
+			return got;
+		v = vma_find(c, mm, at);
+	}
+	return (int64_t)r->new_addr;
+}
+
 static int64_t mremap_locked(struct cpu *c, struct mm *mm, struct mremap_req *r)
 {
 	struct vma *v = vma_lookup(c, mm, r->old);
@@ -295,6 +324,8 @@ static int64_t mremap_locked(struct cpu *c, struct mm *mm, struct mremap_req *r)
 
 	if (!v)
 		return -EFAULT;
+	if (several(mm, v, r))
+		return mremap_areas(c, mm, v, r);
 	if ((v->flags & VM_HUGETLB) && !align_huge(v, r))
 		return -EINVAL;
 	if (r->flags & (UAPI_MREMAP_FIXED | UAPI_MREMAP_DONTUNMAP))

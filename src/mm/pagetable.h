@@ -180,6 +180,7 @@ struct pt_range {
 	bool (*huge)(struct pt_range *w, const struct pt_ref *pmd, vaddr_t va);
 	bool (*pte)(struct pt_range *w, const struct pt_ref *pte, vaddr_t va);
 	void (*relax)(struct pt_range *w);
+	bool (*keeps)(struct pt_range *w, const struct pt_ref *pmd); /* may be NULL: a huge entry that lies in the range in part is passed over */
 };
 void pt_for_range(struct pt_range *w, vaddr_t start, vaddr_t end);
 /* The PMD table that serves va, or NULL and where the next one may begin; the same of PUD tables. */

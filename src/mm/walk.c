@@ -128,6 +128,14 @@ static bool range_huge(struct pt_range *w, const struct pt_ref *pmd, vaddr_t sta
 	struct cpu *c = w->c;
 
 	if (end - start < PMD_SIZE) {
+		if (w->keeps) {
+			pt_lock(c, pmd->table);
+			bool keep = pmd_huge(pte_peek(pmd)) && w->keeps(w, pmd);
+
+			pt_unlock(c, pmd->table);
+			if (keep)
+				return true;
+		}
 		thp_split_pmd(c, w->v, pmd, start);
 		return false;
 	}

@@ -143,9 +143,17 @@ ATTR_NOINLINE static bool lazyfree_huge_pmd(struct pt_range *w, const struct pt_
 	return false;
 }
 
+/* Of what others still want, or nobody owns, no part is freed either: it is not split. */
+static bool lazyfree_keeps(struct pt_range *w, const struct pt_ref *r)
+{
+	pte_t e = pte_peek(r);
+
+	return (e & PTE_SOFT_ZERO) || !frame_mapped_once(frame_of(w->c->m, pte_pfn(e)));
+}
+
 void zap_lazyfree_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end)
 {
-	struct pt_range w = { .c = c, .v = v, .arg = g, .huge = lazyfree_huge_pmd, .pte = lazyfree_pte };
+	struct pt_range w = { .c = c, .v = v, .arg = g, .huge = lazyfree_huge_pmd, .pte = lazyfree_pte, .keeps = lazyfree_keeps };
 
 	pt_for_range(&w, start, end);
 }

@@ -119,3 +119,15 @@ touch A..A+6M step 2M read
 madvise A 6M nohugepage
 madvise A 6M dontneed
 touch A..A+6M step 2M write
+
+#--- free, a part of a huge page that is shared, and of the huge zero page
+A = mmap 4M at=ARENA flags=private,fixed,anon
+madvise A 4M hugepage
+write A+5p 7
+read A+2M
+fork c
+madvise A+10p 20p free
+proc c: madvise A+100p 20p free
+madvise A+2M+10p 20p free
+proc c: exit
+wait c

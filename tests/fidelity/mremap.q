@@ -133,3 +133,22 @@ write D 1
 mremap C 2M 1M
 mremap C 1M 4M flags=none
 touch C..C+4M step 1M write
+
+#--- several areas at once
+A = mmap 4p at=ARENA flags=private,fixed,anon
+B = mmap 3p at=ARENA+6p flags=private,fixed,anon prot=r
+C = mmap 2p at=ARENA+9p flags=shared,fixed,anon
+fill A..A+4p 10
+write C 20
+D = mmap 20p at=ARENA+30p flags=private,fixed,anon
+fill D..D+20p 40
+mremap A+1p 9p 9p flags=maymove,fixed to=ARENA+31p
+read ARENA+31p
+read ARENA+34p
+read ARENA+39p
+mremap ARENA+31p 9p 10p flags=maymove,fixed to=ARENA -> EFAULT
+mremap ARENA+31p 9p 9p flags=maymove -> EFAULT
+mremap ARENA+31p 9p 9p flags=maymove,fixed to=ARENA+35p -> EINVAL
+mremap ARENA+5p 9p 9p flags=maymove,fixed to=ARENA+60p -> EFAULT
+mremap ARENA+31p 9p 9p flags=maymove,fixed,dontunmap to=ARENA+70p
+touch ARENA+31p..ARENA+33p write

@@ -356,6 +356,39 @@ static void dontunmap_unlocks_all(void **state)
 }
 
 /* The place that MREMAP_DONTUNMAP leaves is unlocked and as never touched; it could merge, but Linux leaves it apart. */
+#define MOVE (UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED)
+
+static void mremap_moves_several_areas(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	map(&w, WIN, 2, RW, FIXED);
+	map(&w, WIN + 3 * PG, 2, RO, FIXED);
+	map(&w, WIN + 8 * PG, 1, RW, FIXED);
+	map(&w, WIN + 20 * PG, 10, RO, FIXED);
+	poke(&w, WIN + PG, true);
+	/* The gap goes with them: what lies in it at the destination stays. */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + PG, 8 * PG, 8 * PG, MOVE, WIN + 21 * PG), (int64_t)(WIN + 21 * PG));
+	assert_areas(&w, "0-1rw 20-21r 21-22rw 22-28r 28-29rw 29-30r");
+	assert_int_equal(poke(&w, WIN + 21 * PG, false), 0);
+	assert_int_equal(poke(&w, WIN + PG, false), -EFAULT);
+	/* Not with a gap at the start, another size, or a place of Linux's choice; nor before 6.17. */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 19 * PG, 8 * PG, 8 * PG, MOVE, WIN + 40 * PG), -EFAULT);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 20 * PG, 8 * PG, 9 * PG, MOVE, WIN + 40 * PG), -EFAULT);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 20 * PG, 8 * PG, 8 * PG, MOVE, WIN + 24 * PG), -EINVAL);
+	w.q->knobs.mremap_several = false;
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 20 * PG, 8 * PG, 8 * PG, MOVE, WIN + 40 * PG), -EFAULT);
+	assert_areas(&w, "0-1rw 20-21r 21-22rw 22-28r 28-29rw 29-30r");
+	w.q->knobs.mremap_several = true;
+	/* An area that cannot be moved ends it: what has been moved is there. */
+	w.q->knobs.max_map_count = w.mm->map_count + 6;
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 20 * PG, 9 * PG, 9 * PG, MOVE | UAPI_MREMAP_DONTUNMAP, WIN + 40 * PG), -ENOMEM);
+	assert_areas(&w, "0-1rw 20-21r 21-22rw 22-28r 28-29rw 29-30r 40-41r");
+	world_down(&w);
+}
+
 static void dontunmap_leaves_a_fresh_area(void **state)
 {
 	struct world w;
@@ -543,6 +576,7 @@ int main(void)
 		cmocka_unit_test(overcommit_modes),
 		cmocka_unit_test(the_others_refuse),
 		cmocka_unit_test(mremap_moves_contents),
+		cmocka_unit_test(mremap_moves_several_areas),
 		cmocka_unit_test(dontunmap_leaves_a_fresh_area),
 		cmocka_unit_test(dontunmap_unlocks_all),
 		cmocka_unit_test(locking_counts),

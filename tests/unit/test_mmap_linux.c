@@ -137,16 +137,6 @@ static void random_step(struct step *s, struct rng *r)
 	}
 }
 
-/* Since 6.17 Linux moves several areas at once; we do not. */
-static bool moves_many(struct world *w, const struct step *s)
-{
-	struct vma *v = vma_lookup(w->c, w->mm, s->addr);
-	uint64_t len = ALIGN_UP(s->len, PG);
-
-	return s->op == OP_MREMAP && (s->flags & UAPI_MREMAP_FIXED) && len && len == ALIGN_UP(s->new_len, PG) &&
-	       (!v || v->end - s->addr < len);
-}
-
 /* A hint that was not taken: the place is then another one here and there. Undone, and left out there. */
 static bool went_elsewhere(struct world *w, const struct step *s)
 {
@@ -351,9 +341,6 @@ static void run_here(struct step *steps)
 			}
 
 			random_step(s, &r);
-			s->skip = moves_many(&w, s);
-			if (s->skip)
-				continue;
 			s->want = step_here(&w, s);
 			world_check(&w);
 			s->skip = went_elsewhere(&w, s);
