@@ -26,7 +26,7 @@
 #define MAX_REPEATS 64U
 #define HOST_PAIRS 400000U   /* of order 0 a task and sample, at least; of order 9 an eighth */
 #define MODEL_BLOCKS 6144U   /* held at once by a modelled task, order 0; of order 9 a 32nd */
-#define MODEL_PAIRS 6144U
+#define MODEL_REPEATS 1024U
 
 struct work {
 	enum alloc_pattern pattern;
@@ -258,11 +258,11 @@ static void model_main(struct cpu *c, struct task *t)
 
 static int model_run_tasks(struct machine *m, const struct bench_alloc_row *row, struct model_task *t, char *err, size_t errlen)
 {
-	uint64_t blocks = row->pattern == ALLOC_REPEAT ? MODEL_PAIRS : row->order ? MODEL_BLOCKS / 32 : MODEL_BLOCKS;
+	uint64_t blocks = row->pattern == ALLOC_REPEAT ? MODEL_REPEATS : row->order ? MODEL_BLOCKS / 32 : MODEL_BLOCKS;
 	int rc = 0;
 
 	for (unsigned i = 0; i < row->tasks && !rc; i++) {
-		rc = work_init(&t[i].w, row->pattern, row->order, blocks, (unsigned)MAX(MODEL_PAIRS / blocks, 1ULL), i + 1);
+		rc = work_init(&t[i].w, row->pattern, row->order, blocks, row->pattern != ALLOC_REPEAT && row->order ? 4 : 1, i + 1);
 		cpumask_set(&t[i].on, i);
 		t[i].t = (struct task){ .fn = model_main, .affinity = &t[i].on, .name = "alloc" };
 		if (!rc)

@@ -39,8 +39,8 @@
 	PATH(PAGE_FREE, "page free: checks", "page_free,frame_unprep")                              \
 	PATH(PCP_ALLOC, "page alloc: per-CPU list", "pcp_alloc,pcp_alloc_bulk")                                    \
 	PATH(PCP_FREE, "page free: per-CPU list", "pcp_free")                                       \
-	PATH(PCP_REFILL, "page alloc: refill and trim of a per-CPU list", "pcp_refill,pcp_trim")    \
-	PATH(BUDDY_ALLOC, "page alloc: buddy", "buddy_alloc,buddy_take,buddy_expand,steal_from,steal_block,claim_block,pageblock_claim,pageblock_count,pageblock_move_free,pageblocks_retype,zone_boost") \
+	PATH(PCP_REFILL, "page alloc: refill and trim of a per-CPU list", "pcp_refill,pcp_take_runs,pcp_trim,chunk_add,chunk_give")    \
+	PATH(BUDDY_ALLOC, "page alloc: buddy", "buddy_alloc,buddy_alloc_upto,take_upto,buddy_take,buddy_expand,steal_from,steal_block,claim_block,pageblock_claim,pageblock_count,pageblock_move_free,pageblocks_retype,zone_boost") \
 	PATH(BUDDY_FREE, "page free: buddy", "buddy_free")                                          \
 	PATH(PREP_COMPOUND, "page alloc: compound tails", "frame_prep_compound")                    \
 	PATH(CLEAR_COMPOUND, "page free: compound tails", "frame_clear_compound")                   \

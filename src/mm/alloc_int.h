@@ -105,6 +105,12 @@ void frame_unprep(struct cpu *c, struct frame *f, unsigned order);
 /* ---- buddy.c: z->lock held ---- */
 /* nofragment: don't mix types within a pageblock, rather fail. */
 struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt, bool nofragment);
+/*
+ * The same, but of up to *order_io: where a block of the type is to be had without falling back, as large a part of the smallest
+ * as that. *order_io: what it is.
+ */
+struct frame *buddy_alloc_upto(struct cpu *c, struct zone *z, unsigned order, unsigned *order_io, enum migrate_type mt,
+			       bool nofragment);
 void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
 /* Take this very block, which is free and of this order. */
 void buddy_take_block(struct cpu *c, struct zone *z, struct frame *f, unsigned order);

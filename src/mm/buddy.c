@@ -89,8 +89,11 @@ static void buddy_expand(struct cpu *c, struct zone *z, struct frame *f, unsigne
 	}
 }
 
-/* From the lists of one type, the smallest block that is large enough. */
-static struct frame *buddy_take(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+/*
+ * From the lists of one type, the smallest block that is large enough. Of it the first part of up to *order_io, or, where it is
+ * smaller, all; *order_io then is its order.
+ */
+static struct frame *take_upto(struct cpu *c, struct zone *z, unsigned order, unsigned *order_io, enum migrate_type mt)
 {
 	for (unsigned o = order; o <= MAX_ORDER; o++) {
 		struct free_area *a = &z->free_area[o];
@@ -100,11 +103,19 @@ static struct frame *buddy_take(struct cpu *c, struct zone *z, unsigned order, e
 			continue;
 		struct frame *f = list_first_entry(&a->list[mt], struct frame, lru);
 
+		*order_io = MIN(*order_io, o);
 		area_del(c, z, f, o);
-		buddy_expand(c, z, f, o, order, mt);
+		buddy_expand(c, z, f, o, *order_io, mt);
 		return f;
 	}
 	return NULL;
+}
+
+static struct frame *buddy_take(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt)
+{
+	unsigned exact = order;
+
+	return take_upto(c, z, order, &exact, mt);
 }
 
 /* Set the type of the pageblocks that a block of at least a pageblock covers. */
@@ -262,6 +273,22 @@ struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum mi
 		f = steal_block(c, z, order, mt);
 	if (f)
 		__atomic_store_n(&z->free_pages, z->free_pages - (1ULL << order), __ATOMIC_RELAXED);
+	machine_path(c, outer);
+	return f;
+}
+
+struct frame *buddy_alloc_upto(struct cpu *c, struct zone *z, unsigned order, unsigned *order_io, enum migrate_type mt,
+			       bool nofragment)
+{
+	enum machine_path outer = machine_work(c, PATH_BUDDY_ALLOC, 1);
+	struct frame *f = take_upto(c, z, order, order_io, mt);
+
+	if (f) {
+		__atomic_store_n(&z->free_pages, z->free_pages - (1ULL << *order_io), __ATOMIC_RELAXED);
+	} else {
+		*order_io = order;
+		f = buddy_alloc(c, z, order, mt, nofragment);
+	}
 	machine_path(c, outer);
 	return f;
 }

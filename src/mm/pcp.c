@@ -89,22 +89,59 @@ static ATTR_ALWAYS_INLINE void pcp_unlink(struct cpu *c, struct pcp_list *p, str
 	memmap_touch_link(c, next);
 }
 
-static void pcp_refill(struct cpu *c, struct zone *z, struct pcp_list *p, enum migrate_type mt, int idx, bool nofragment)
-{
-	enum machine_path outer = machine_work(c, PATH_PCP_REFILL, 0);
-	unsigned want = idx ? MAX(p->batch >> pcp_order(idx), 2U) : p->batch;
+/* Blocks on their way between the zone's lists and a CPU's. */
+#define PCP_CHUNK 64U
 
+struct pcp_chunk {
+	unsigned nr;
+	struct {
+		struct frame *f;
+		unsigned order;
+	} b[PCP_CHUNK];
+};
+
+/*
+ * Take up to `want` blocks of the list's order, as runs where the zone's smallest free block has several: one by one they would
+ * come from there just the same, in this order, with the same rest. The lock is held for a run, not for each of its blocks.
+ */
+static void pcp_take_runs(struct cpu *c, struct zone *z, enum migrate_type mt, unsigned order, unsigned want, bool nofragment,
+			  struct pcp_chunk *ret)
+{
+	ret->nr = 0;
 	machine_lock(c, &z->lock);
-	while (want--) {
-		struct frame *f = buddy_alloc(c, z, pcp_order(idx), mt, nofragment);
+	while (want && ret->nr < PCP_CHUNK) {
+		unsigned run = order;
+
+		while (run + 1 < PAGEBLOCK_ORDER && 2U << (run - order) <= want)
+			run++;
+		struct frame *f = buddy_alloc_upto(c, z, order, &run, mt, nofragment);
 
 		if (!f)
 			break;
-		machine_work(c, PATH_PCP_REFILL, 1);
-		/* In the order in which they came, so that a reader of new memory sees ascending addresses. */
-		pcp_push(c, p, f, mt, idx, true);
+		ret->b[ret->nr].f = f;
+		ret->b[ret->nr++].order = run;
+		want -= 1U << (run - order);
 	}
 	machine_unlock(c, &z->lock);
+}
+
+static void pcp_refill(struct cpu *c, struct zone *z, struct pcp_list *p, enum migrate_type mt, int idx, bool nofragment)
+{
+	enum machine_path outer = machine_work(c, PATH_PCP_REFILL, 0);
+	unsigned order = pcp_order(idx), want = idx ? MAX(p->batch >> order, 2U) : p->batch;
+	struct pcp_chunk k;
+
+	pcp_take_runs(c, z, mt, order, want, nofragment, &k);
+	for (unsigned i = 0; i < k.nr; i++) {
+		uint64_t flags = frame_flags(k.b[i].f) & (FRAME_PLACE_MASK | FRAME_FRESH);
+
+		/* In the order in which they came, so that a reader of new memory sees ascending addresses. */
+		for (uint64_t at = 0; at < 1ULL << k.b[i].order; at += 1ULL << order) {
+			machine_work(c, PATH_PCP_REFILL, 1);
+			frame_flags_put(k.b[i].f + at, flags);
+			pcp_push(c, p, k.b[i].f + at, mt, idx, true);
+		}
+	}
 	machine_path(c, outer);
 }
 
@@ -171,13 +208,41 @@ unsigned pcp_alloc_bulk(struct cpu *c, struct zone *z, enum migrate_type mt, uns
 	return done;
 }
 
+/*
+ * Add a block to those that go back, and merge it with the one before where they are buddies, as long as both lie in a pageblock: what
+ * was freed in order goes back as few large blocks, to the same result.
+ */
+static void chunk_add(const struct cpu *c, struct pcp_chunk *k, struct frame *f, unsigned order)
+{
+	while (k->nr && order + 1 < PAGEBLOCK_ORDER && k->b[k->nr - 1].order == order &&
+	       frame_pfn(c->m, k->b[k->nr - 1].f).v == (frame_pfn(c->m, f).v ^ 1ULL << order)) {
+		struct frame *other = k->b[--k->nr].f, *low = MIN(f, other), *high = MAX(f, other);
+
+		frame_flags_put(low, frame_flags(low) | (frame_flags(high) & FRAME_FRESH));
+		frame_flags_put(high, frame_flags(high) & FRAME_PLACE_MASK);
+		f = low;
+		order++;
+	}
+	k->b[k->nr].f = f;
+	k->b[k->nr++].order = order;
+}
+
+static void chunk_give(struct cpu *c, struct zone *z, struct pcp_chunk *k)
+{
+	machine_lock(c, &z->lock);
+	for (unsigned i = 0; i < k->nr; i++)
+		buddy_free(c, z, k->b[i].f, k->b[i].order);
+	machine_unlock(c, &z->lock);
+	k->nr = 0;
+}
+
 /* Give back at least `frames` frames, starting with one list and going round. */
 static void pcp_trim(struct cpu *c, struct zone *z, struct pcp_list *p, uint32_t frames, unsigned mt, unsigned idx)
 {
 	enum machine_path outer = machine_work(c, PATH_PCP_REFILL, 0);
 	uint32_t keep = p->total > frames ? p->total - frames : 0;
+	struct pcp_chunk k = { .nr = 0 };
 
-	machine_lock(c, &z->lock);
 	while (p->total > keep) {
 		struct list_head *l = &p->list[mt][idx];
 
@@ -186,14 +251,17 @@ static void pcp_trim(struct cpu *c, struct zone *z, struct pcp_list *p, uint32_t
 
 			machine_work(c, PATH_PCP_REFILL, 1);
 			pcp_unlink(c, p, f, (enum migrate_type)mt, (int)idx, 0);
-			buddy_free(c, z, f, pcp_order((int)idx));
+			chunk_add(c, &k, f, pcp_order((int)idx));
+			if (k.nr == PCP_CHUNK)
+				chunk_give(c, z, &k);
 		}
 		if (++mt == NR_MIGRATE_TYPES) {
 			mt = 0;
 			idx = (idx + 1) % NR_PCP_ORDERS;
 		}
 	}
-	machine_unlock(c, &z->lock);
+	if (k.nr)
+		chunk_give(c, z, &k);
 	machine_path(c, outer);
 }
 
