@@ -254,7 +254,7 @@ static void do_mmap(struct engine_at *a, struct mfile *f, bool bad_file)
 
 static void do_sbrk(struct engine_at *a)
 {
-	int64_t before = mm_brk(a->c, a->mm, 0), to = before + a->call->value;
+	int64_t before = mm_brk(a->c, a->mm, 0), to = (int64_t)((uint64_t)before + (uint64_t)a->call->value);
 
 	a->ret->ret = !a->call->value || mm_brk(a->c, a->mm, (vaddr_t)to) == to ? before : -ENOMEM;
 }

@@ -50,6 +50,8 @@ static int make_room(struct script_run *r)
 
 	if (2 * (r->nr_binds + 1) <= cap)
 		return 0;
+	if (r->nr_binds >= SCRIPT_MAX_BINDS)
+		return run_fail(r, -EINVAL, NULL, "more than %d names with an index", SCRIPT_MAX_BINDS);
 	r->bind = calloc(cap ? 2 * cap : 64, sizeof(*r->bind));
 	if (!r->bind) {
 		r->bind = old;

@@ -26,6 +26,7 @@
 #define TMPFS_MAGIC_ 0x01021994
 #define FILE_MAX_BYTES (64ULL << 20)
 #define SLEEP_MAX_MS 10000
+#define ACCESS_PIECE (64ULL << 20)
 #define USER_END 0x7ffffffff000ULL
 #define MOVE_MAX_PAGES (KAGENT_BUF / 16)
 
@@ -309,6 +310,25 @@ static int wait_step(struct kernel_exec *x, const struct script_call *c, struct 
 
 /* ---- accesses ---- */
 
+/* Piece by piece: one call must not bring in much more than all processes may have before somebody looks (step). */
+static int access_pieces(struct kernel_exec *x, unsigned slot, const struct kagent_accesses *all, uint64_t *ret_done, uint64_t *ret_value,
+			 int *ret_signal)
+{
+	uint64_t most = MAX(ACCESS_PIECE / all->stride, 1ULL), n;
+	struct kagent_accesses a = *all;
+	int rc;
+
+	*ret_done = 0;
+	do {
+		a.nr = MIN(all->nr - *ret_done, most);
+		rc = kagent_access(x->k, slot, &a, &n, ret_value, ret_signal);
+		*ret_done += n;
+		a.va += n * a.stride;
+		a.value += n;
+	} while (!rc && !*ret_signal && *ret_done < all->nr && !kagents_check(x->k));
+	return rc;
+}
+
 static int access_step(struct kernel_exec *x, const struct script_call *c, struct script_result *ret)
 {
 	struct kagent_accesses a = { .va = c->addr, .stride = c->step ? c->step : PAGE_SIZE, .nr = 1, .value = (uint64_t)c->value };
@@ -333,7 +353,7 @@ static int access_step(struct kernel_exec *x, const struct script_call *c, struc
 		a.nr = c->len / a.stride + (c->len % a.stride != 0);
 		break;
 	}
-	rc = kagent_access(x->k, kernel_proc(x, c->proc)->slot, &a, &done, &value, &ret->signal);
+	rc = access_pieces(x, kernel_proc(x, c->proc)->slot, &a, &done, &value, &ret->signal);
 	if (c->op == SOP_TOUCH || c->op == SOP_FILL)
 		ret->count = done;
 	ret->ret = ret->signal ? -EFAULT : 0;
@@ -405,7 +425,7 @@ static int sbrk_step(struct kernel_exec *x, const struct script_call *c, struct 
 
 	if (rc)
 		return rc;
-	args[0] = (uint64_t)(before + c->value);
+	args[0] = (uint64_t)before + (uint64_t)c->value;
 	rc = kagent_syscall(x->k, slot, SYS_brk, args, &ret->ret);
 	ret->ret = (uint64_t)ret->ret == args[0] ? before : -ENOMEM;
 	return rc;
@@ -514,6 +534,20 @@ static int plain_step(struct kernel_exec *x, const struct script_call *c, struct
 	return kagent_syscall(x->k, kernel_proc(x, c->proc)->slot, plain_number(c->op), args, &ret->ret);
 }
 
+/* How large a file this call can make. */
+static uint64_t grows_to(const struct script_call *c)
+{
+	switch (c->op) {
+	case SOP_FILE_TRUNCATE:
+		return c->len;
+	case SOP_FILE_WRITE:
+	case SOP_PWRITE:
+		return c->off + c->len;
+	default:
+		return 0;
+	}
+}
+
 static int file_step(struct kernel_exec *x, const struct script_call *c, struct script_result *ret, char *err, size_t errlen)
 {
 	unsigned slot = kernel_proc(x, c->proc)->slot;
@@ -522,10 +556,10 @@ static int file_step(struct kernel_exec *x, const struct script_call *c, struct 
 	const uint64_t truncate[6] = { (uint64_t)(int64_t)fd, c->len };
 	const uint64_t copy[6] = { (uint64_t)(int64_t)fd, c->addr, c->len, c->off };
 
+	if (grows_to(c) > FILE_MAX_BYTES)
+		return unsupported(err, errlen, "a file of more than %llu MiB", FILE_MAX_BYTES >> 20);
 	switch (c->op) {
 	case SOP_FILE_TRUNCATE:
-		if (c->len > FILE_MAX_BYTES)
-			return unsupported(err, errlen, "a file of more than %llu MiB", FILE_MAX_BYTES >> 20);
 		return kagent_syscall(x->k, slot, SYS_ftruncate, truncate, &ret->ret);
 	case SOP_FILE_READ:
 	case SOP_FILE_WRITE:

@@ -27,6 +27,7 @@ enum {
 	SCRIPT_MAX_NAMES = 1024,      /* different names in one script */
 	SCRIPT_MAX_NAME = 63,         /* characters */
 	SCRIPT_MAX_INDEX = 1 << 20,   /* A[i]: i below this */
+	SCRIPT_MAX_BINDS = 1 << 22,   /* names and names with an index that stand for something */
 	SCRIPT_MAX_PROCS = 4096,      /* alive at once */
 	SCRIPT_MAX_THREADS = 256,     /* in all */
 	SCRIPT_MAX_STEPS = 1 << 24,   /* calls that one run may make, when its caller does not say less */

@@ -4,11 +4,15 @@
  */
 #include "testing.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "fidelity/compare.h"
 #include "machine/null.h"
+#include "script/kernel.h"
+#include "script/run.h"
 
 #define RANDOM_SCRIPTS 150
 #define SECTION "\n#---"
@@ -100,6 +104,46 @@ static void random_scripts(void **state)
 	null_destroy(t.o.machine);
 }
 
+/* No call makes a file larger than the kernel's side allows: the script is skipped from there, on either kind of file. */
+static void files_stay_small(void **state)
+{
+	static const char *const texts[] = {
+		"file create F 1p shmem\nfile write F 0 65M 7\n", "file create F 1p plain\nfile write F 1G 8 7\n",
+		"file create F 1p shmem\nA = mmap 1p at=ARENA flags=private,anon,fixed\npwrite F A 64M 1p\n", "file create F 1p shmem\nfile truncate F 65M\n",
+	};
+	struct fid_test t;
+
+	(void)state;
+	if (!comparable(&t))
+		skip();
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		run_text(&t, "files", texts[i], strlen(texts[i]));
+	assert_int_equal(t.skipped, ARRAY_SIZE(texts));
+	assert_int_equal(t.steps, ARRAY_SIZE(texts) + 1);
+	null_destroy(t.o.machine);
+}
+
+/* A call that touches much more than a script may have is ended on its way. First of the tests: it looks at the largest child so far. */
+static void touching_stops_at_the_limit(void **state)
+{
+	static const char text[] = "A = mmap 400M at=ARENA flags=private,anon,noreserve,fixed\ntouch A..A+400M write\n";
+	struct script_run_options o = { .ops = &script_kernel_ops };
+	struct script_run_counts counts;
+	struct rusage r;
+	struct script *s;
+	char err[500] = "";
+
+	(void)state;
+	assert_int_equal(script_parse("t", text, strlen(text), &s, err, sizeof(err)), 0);
+	assert_int_equal(script_kernel_create(&(struct script_kernel_options){ .rss_bytes = 64 << 20 }, &o.exec), 0);
+	assert_int_equal(script_run_all(s, &o, &counts, err, sizeof(err)), -EOPNOTSUPP);
+	assert_non_null(strstr(err, "more than 64 MiB resident"));
+	script_kernel_destroy(o.exec);
+	script_free(s);
+	assert_int_equal(getrusage(RUSAGE_CHILDREN, &r), 0);
+	assert_in_range(r.ru_maxrss, 64 << 10, 240 << 10);
+}
+
 static bool has_write(void *arg, const struct script *s)
 {
 	size_t *calls = arg;
@@ -175,12 +219,14 @@ static void every_declared_difference_has_a_reason(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(touching_stops_at_the_limit),
 		cmocka_unit_test(shrinks_to_one_statement),
 		cmocka_unit_test(places_are_translated),
 		cmocka_unit_test(results_are_compared),
 		cmocka_unit_test(every_declared_difference_has_a_reason),
 		cmocka_unit_test(shipped_scripts),
 		cmocka_unit_test(random_scripts),
+		cmocka_unit_test(files_stay_small),
 	};
 
 	return test_run(tests);

@@ -293,6 +293,8 @@ static void failing_calls(void **state)
 	fails("pread F 1 0 8", -EINVAL, "t:1:7: F is nothing");
 	fails("file create F 4096\npread F 1 0 8", -EINVAL, "t:2:1: copy of 8: address, offset and length");
 	fails("mbind 0 4096 bind nodes=0", -EOPNOTSUPP, "t:1:1: the engine has no memory policies");
+	fails("for i in 0..1000000 {\n A[i] = i\n B[i] = i\n C[i] = i\n D[i] = i\n E[i] = i\n}", -EINVAL, "t:5:2: more than 4194304 names");
+	runs("sbrk 0x7fffffffffffffff -> ENOMEM");
 	fails("cpu 99", -EOPNOTSUPP, "t:1:1: this machine has no CPU 99");
 	fails("set vm.zap 1", -EINVAL, "t:1:1: there is no setting vm.zap");
 	fails("set vm.overcommit_memory 17", -EINVAL, "t:1:1: vm.overcommit_memory: 17 is not allowed");
@@ -335,6 +337,9 @@ static void files(void **state)
 	     "read A+1p -> SIGBUS\nw = read A\nexpect w == 5\nfile write F 12288 4096 3\nfile read F 0 100000\nexpect result == 16384\n"
 	     "file close F\nfile close F -> EBADF\nmmap 4096 file=F -> EBADF\nw = read B\nexpect w == 6\n"
 	     "file create S 1M shmem\nC = mmap 1M file=S flags=shared\nw = read C\nexpect w == 0\nexpect rss.shmem > 0");
+	/* A table that fork shared maps what goes, in both processes. */
+	runs("set quire.fork_tables shared\nfile create F 2M\nA = mmap 2M at=ARENA flags=private,fixed file=F\ntouch A..A+2M write\nfork P\n"
+	     "expect vmstat.quire_fork_table_shared == 1\nfile truncate F 4p\nread A+100p -> SIGBUS\nread A+3p\nproc P {\n read A+100p -> SIGBUS\n read A+3p\n}");
 }
 
 /* The first contents of an ordinary file are those that any executor can compute. */
