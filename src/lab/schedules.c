@@ -368,8 +368,13 @@ static int start_all(const struct schedules_options *o, struct shared *sh, pid_t
 		if (pid[j] < 0) {
 			int e = -errno;
 
-			for (__atomic_store_n(&sh->stop, true, __ATOMIC_RELAXED); j--;)
-				waitpid(pid[j], NULL, 0);
+			__atomic_store_n(&sh->stop, true, __ATOMIC_RELAXED);
+			for (uint32_t i = 0; i <= j; i++) {
+				if (i < j)
+					waitpid(pid[i], NULL, 0);
+				if (messages[i] >= 0)
+					close(messages[i]);
+			}
 			return e;
 		}
 	}
