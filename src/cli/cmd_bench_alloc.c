@@ -15,12 +15,13 @@
 
 static const struct opt_help help = {
 	.usage = "quire bench alloc [OPTIONS]",
-	.text = "What a block of the page allocator costs a task, taken and given back, in ns. Patterns: bulk (take much, give it back\n"
-		"in order), repeat (one at a time), rand (as bulk, given back in random order); blocks of order 0 (4 KiB) and 9 (2 MiB).\n"
-		"First on this computer with one task and two, beside the kernel's own page faults (which also clear), and another\n"
-		"allocator where --llfree names a program for it, in turn; then on a modelled machine with 1 to 64 CPUs at work.\n\n"
-		"--llfree PROGRAM is called as PROGRAM bulk|repeat|rand ORDER TASKS BYTES, runs the pattern over BYTES of memory (half of\n"
-		"them taken at once) and prints one number, the ns of a task for one block.\n",
+	.text = "What a block of the page allocator costs a task, taken and given back, in ns. Patterns: bulk (take\n"
+		"much, give it back in order), repeat (one at a time), rand (as bulk, given back in random order);\n"
+		"blocks of order 0 (4 KiB) and 9 (2 MiB). First on this computer with one task and two, beside the\n"
+		"kernel's own page faults (which also clear), and another allocator where --llfree names a program\n"
+		"for it, in turn; then on a modelled machine with 1 to 64 CPUs at work.\n\n"
+		"--llfree PROGRAM is called as PROGRAM bulk|repeat|rand ORDER TASKS BYTES, runs the pattern over\n"
+		"BYTES of memory (half of them taken at once) and prints one number, the ns of a task for one block.\n",
 };
 
 static void show(void *arg, const char *line)

@@ -14,10 +14,11 @@
 
 static const struct opt_help help = {
 	.usage = "quire bench linux [OPTIONS]",
-	.text = "Faults, copy on write, fork, unmapping and one-page shootdowns by the engine on the host machine, and by the\n"
-		"kernel underneath: the same operations in turn, in one process. What one thread does is measured by its CPU time,\n"
-		"shootdowns with a busy second thread by the clock. The engine clears past the caches (quire.host_clear=nt) unless\n"
-		"--set says otherwise. Nothing of this computer's settings is changed.\n",
+	.text = "Faults, copy on write, fork, unmapping and one-page shootdowns by the engine on the host machine,\n"
+		"and by the kernel underneath: the same operations in turn, in one process. What one thread does is\n"
+		"measured by its CPU time, shootdowns with a busy second thread by the clock. The engine clears past\n"
+		"the caches (quire.host_clear=nt) unless --set says otherwise. Nothing of this computer's settings is\n"
+		"changed.\n",
 };
 
 static void show(void *arg, const char *line)

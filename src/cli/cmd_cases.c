@@ -21,9 +21,10 @@ struct cases_args {
 
 static const struct opt_help help = {
 	.usage = "quire cases [OPTIONS] [NUMBER|FILE...]",
-	.text = "Runs situations that people reported from production, as scripts (docs/scripts.md), and prints what must be counted beside what\n"
-		"was: '=' exact values, ok or WRONG; '~' figures that depend on prices, beside the published ones. NUMBER: only that case, with its\n"
-		"script; FILE: a case of your own (a name with a / or ending in .q). Exit code 1 when an exact value is wrong.\n\n"
+	.text = "Runs situations that people reported from production, as scripts (docs/scripts.md), and prints what\n"
+		"must be counted beside what was: '=' exact values, ok or WRONG; '~' figures that depend on prices,\n"
+		"beside the published ones. NUMBER: only that case, with its script; FILE: a case of your own (a name\n"
+		"with a / or ending in .q). Exit code 1 when an exact value is wrong.\n\n"
 		"  quire cases; quire cases 3; quire cases --era 5.4 1 10\n",
 };
 

@@ -10,7 +10,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } checks[] = {
 	{ "inject", "fail each call of small scripts that can fail, and look at what the engine makes of it", check_inject },
-	{ "schedules", "run small concurrent programs in many orders, and look at translations, frames and contents", check_schedules },
+	{ "schedules", "run small concurrent programs in many orders, and look at frames, contents, TLBs", check_schedules },
 };
 
 static const char *check_name(const void *arg, size_t i)
@@ -44,4 +44,4 @@ static int run(int argc, char **argv)
 	return usage_error("check", "no such check: %s%s%s%s", name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-const struct command cmd_check = { .name = "check", .help = "hold the engine against itself: failures on purpose", .run = run };
+const struct command cmd_check = { .name = "check", .help = "hold the engine against itself: failures and interleavings on purpose", .run = run };

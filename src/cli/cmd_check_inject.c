@@ -15,13 +15,19 @@
 
 static const struct opt_help help = {
 	.usage = "quire check inject [OPTIONS]\n       quire check inject --list",
-	.text = "Runs small scripts of memory calls once without failures and counts the points: calls inside the engine that can fail. Then\n"
-		"runs them again for each point, with that one failing. Afterwards the memory call must have ended in a documented errno or\n"
-		"done without, all invariants and contents must hold, the call must succeed when repeated, and no frame may be missing.\n\n"
-		"met: points of a kind at a site; tried: of them, failed; reported: the memory call ended in an errno; absorbed: it succeeded\n"
-		"nevertheless (a base page instead of a huge one, a page populated later).\n\n"
-		"The same kinds and sites are those of --inject RULE in 'quire run' and 'quire compare': KIND[:NAME=VALUE,...] with the\n"
-		"attributes of Linux's fault injection (probability in per cent, interval, times, space in bytes) and nth, order, site:\n"
+	.text = "Runs small scripts of memory calls once without failures and counts the points: calls inside the\n"
+		"engine that can fail. Then runs them again for each point, with that one failing. Afterwards the\n"
+		"memory call must have ended in a documented errno or done without, all invariants and contents must\n"
+		"hold, the call must succeed when repeated, and no frame may be missing.\n\n"
+		"The columns of the table:\n"
+		"  met       points of a kind at a site\n"
+		"  tried     of them, made to fail\n"
+		"  handled   of these, without anything wrong: reported and absorbed\n"
+		"  reported  the memory call ended in an errno or a signal\n"
+		"  absorbed  it succeeded all the same (a base page instead of a huge one, a page populated later)\n\n"
+		"The same kinds and sites are those of --inject RULE in 'quire run', 'quire compare' and 'quire\n"
+		"script': KIND[:NAME=VALUE,...] with the attributes of Linux's fault injection (probability in per\n"
+		"cent, interval, times, space in bytes) and nth, order, site:\n"
 		"  quire run anon-w-seq --inject fail_page_alloc:probability=10,times=5,order=9\n"
 		"  quire run FILE.qtr --inject failslab:site=fork,nth=3\n",
 };

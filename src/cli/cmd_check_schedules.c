@@ -19,9 +19,10 @@
 
 static const struct opt_help help = {
 	.usage = "quire check schedules [OPTIONS]",
-	.text = "Runs small concurrent programs on the engine, again and again, each time in another order of what their\n"
-		"CPUs do, and checks translations, frames, counts and contents. A failure comes with its seed and with the\n"
-		"fewest switches from CPU to CPU that make it happen. docs/checking.md says what is checked and how.\n\n"
+	.text = "Runs small concurrent programs on the engine, again and again, each time in another order of what\n"
+		"their CPUs do, and checks translations, frames, counts and contents. A failure comes with its seed\n"
+		"and with the fewest switches from CPU to CPU that make it happen. docs/checking.md says what is\n"
+		"checked and how.\n\n"
 		"  quire check schedules --count 100000 --seed 1\n"
 		"  quire check schedules --workload cow --strategy exhaustive --preemptions 1\n",
 };

@@ -22,9 +22,10 @@ static const struct opt_help help = {
 	.usage = "quire experiment [OPTIONS] NAME|FILE\n"
 		 "       quire experiment list\n"
 		 "       quire experiment show NAME",
-	.text = "Runs an experiment: a workload under an old and a new setting, on the model of the machine that a figure was published\n"
-		"for and on this computer, and prints published, modelled and measured beside each other with what explains the\n"
-		"difference. FILE is an experiment of your own (a name with a / or ending in .yaml; docs/experiments.md).\n",
+	.text = "Runs an experiment: a workload under an old and a new setting, on the model of the machine that a\n"
+		"figure was published for and on this computer, and prints published, modelled and measured beside\n"
+		"each other with what explains the difference. FILE is an experiment of your own (a name with a / or\n"
+		"ending in .yaml; docs/experiments.md).\n",
 };
 
 static const char *experiment_name(const void *arg, size_t i)

@@ -11,8 +11,8 @@
 
 static const struct opt_help help = {
 	.usage = "quire knobs [OPTIONS] [NAME]",
-	.text = "Lists the settings that --set and --vary take, under Linux's names where it has one. NAME: only those "
-		"that contain it.\n",
+	.text = "Lists the settings that --set and --vary take, under Linux's names where it has one. NAME: only\n"
+		"those that contain it.\n",
 };
 
 static void value_text(const struct knob *k, uint64_t v, char *buf, size_t len)

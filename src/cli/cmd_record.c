@@ -17,9 +17,8 @@
 
 static const struct opt_help help = {
 	.usage = "quire record [OPTIONS] -o FILE.qtr -- PROGRAM [ARGUMENTS]",
-	.text = "Runs a program, with its threads and children, under the recorder. Its input and output are its own; "
-		"Ctrl-C ends it\n"
-		"and keeps what there is. The file replaces an older one only when it is complete.\n\n"
+	.text = "Runs a program, with its threads and children, under the recorder. Its input and output are its own;\n"
+		"Ctrl-C ends it and keeps what there is. The file replaces an older one only when it is complete.\n\n"
 		"  quire record -o redis.qtr -- redis-server --save ''\n",
 };
 

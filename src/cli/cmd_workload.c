@@ -10,8 +10,8 @@
 
 static const struct opt_help help = {
 	.usage = "quire workload list [OPTIONS]\n       quire workload show [OPTIONS] NAME",
-	.text = "list: the standard workloads, which 'quire run NAME' runs on a described machine or, with --machine host, on this\n"
-		"computer.\n"
+	.text = "list: the standard workloads, which 'quire run NAME' runs on a described machine or, with --machine\n"
+		"host, on this computer.\n"
 		"show: what one does, of which published program it is the like, its metric and its defaults.\n",
 };
 
@@ -30,7 +30,7 @@ static int list(const char *json_path, struct output *out)
 	for (size_t i = 0; i < workload_count; i++) {
 		const struct workload *w = &workload_table[i];
 
-		fprintf(f, "%-17s %s\n", w->name, w->help);
+		fprintf(f, "%-23s %s\n", w->name, w->help);
 		json_array_append_new(all, describe(w));
 	}
 	json_object_set_new(root, "workloads", all);

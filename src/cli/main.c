@@ -21,7 +21,7 @@ static void print_help(void)
 	     "commands:");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (!commands[i]->hidden)
-			printf("  %-10s %s\n", commands[i]->name, commands[i]->help);
+			printf("  %-11s %s\n", commands[i]->name, commands[i]->help);
 	puts("\n'quire COMMAND --help' says more. For example:\n"
 	     "  quire run --vary transparent_hugepage.enabled=never,always -- sort big.txt");
 }
@@ -33,6 +33,13 @@ int main(int argc, char **argv)
 	if (!name) {
 		print_help();
 		return EXIT_USAGE;
+	}
+	if (!strcmp(name, "help") && argc > 2) { /* help COMMAND: COMMAND --help */
+		static char option[] = "--help";
+
+		memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof(*argv));
+		argv[argc - 1] = option;
+		name = argv[1];
 	}
 	if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
 		print_help();

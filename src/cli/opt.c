@@ -14,6 +14,8 @@
 
 #define MAX_OPTS 32
 #define HELP_KEY 1000
+#define HELP_WIDTH 100U /* columns of a help text, and where the second of an option's begins */
+#define HELP_INDENT 33U
 
 int usage_error(const char *command, const char *fmt, ...)
 {
@@ -99,6 +101,24 @@ static size_t opt_count(const struct opt *opts)
 	return n;
 }
 
+/* An option's text, broken at blanks to stay within a page of HELP_WIDTH columns. */
+static void print_wrapped(const char *text)
+{
+	const size_t room = HELP_WIDTH - HELP_INDENT;
+
+	while (strlen(text) > room) {
+		size_t n = room;
+
+		while (n && text[n] != ' ')
+			n--;
+		if (!n)
+			break; /* a word that is too long stays whole */
+		printf("%.*s\n%*s", (int)n, text, (int)HELP_INDENT, "");
+		text += n + 1;
+	}
+	puts(text);
+}
+
 static void print_help(const struct opt *opts, const struct opt_help *help)
 {
 	printf("usage: %s\n\n%s\n", help->usage, help->text);
@@ -110,7 +130,8 @@ static void print_help(const struct opt *opts, const struct opt_help *help)
 		snprintf(left, sizeof(left), "%c%c%s --%s%s%s", opts->letter ? '-' : ' ',
 			 opts->letter ? opts->letter : ' ', opts->letter ? "," : " ", opts->name, opts->arg ? " " : "",
 			 opts->arg ? opts->arg : "");
-		printf("  %-30s %s\n", left, opts->help);
+		printf("  %-30s ", left);
+		print_wrapped(opts->help);
 	}
 	puts("      --help                     this text");
 }

@@ -5,11 +5,13 @@ load helpers.bash
 @test "help and version of everything" {
 	"$QUIRE" --version | grep -Eq '^quire [0-9]+\.[0-9]+'
 	"$QUIRE" --help | grep -q 'quire COMMAND'
-	for c in run record trace knobs machine bench; do
+	for c in run script record trace workload compare experiment fidelity knobs machine bench "bench linux" "bench alloc" cases \
+		check "check schedules" "check inject"; do
 		"$QUIRE" $c --help >help.txt
 		grep -q "^usage: quire $c" help.txt
-		! awk 'length > 140' help.txt | grep -q .
+		! grep -Eq '.{101}' help.txt
 	done
+	[ "$("$QUIRE" help check schedules)" = "$("$QUIRE" check schedules --help)" ]
 }
 
 @test "no command" {
