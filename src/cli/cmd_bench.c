@@ -16,12 +16,13 @@ static const struct opt_help help = {
 	.usage = "quire bench replay [OPTIONS] [TRACE.qtr [-- PROGRAM ARGUMENTS]]\n"
 		 "       quire bench linux [OPTIONS]\n"
 		 "       quire bench alloc [OPTIONS]",
-	.text = "References replayed a second on one CPU, with the whole engine in the loop: a stream (stride of 8 "
-		"bytes), uniformly random loads,\n"
-		"and a recording: TRACE, or redis under its own benchmark, recorded for the purpose. Beside it stand "
-		"valgrind's cachegrind\n"
-		"and lackey on the same program (PROGRAM for TRACE), run in turn. Both are measured by their CPU "
-		"time.\n",
+	.text = "replay: references replayed a second on one CPU, with the whole engine in the loop: a stream (stride\n"
+		"of 8 bytes), uniformly random loads, and a recording: TRACE, or redis under its own benchmark,\n"
+		"recorded for the purpose. Beside it stand valgrind's cachegrind and lackey on the same program\n"
+		"(PROGRAM for TRACE), run in turn. Both are measured by their CPU time.\n"
+		"linux: faults, copy on write, fork and unmapping beside this computer's kernel; alloc: the page\n"
+		"allocator, here and by the number of modelled CPUs. 'quire bench linux --help' and 'quire bench\n"
+		"alloc --help' say more; the options below are replay's.\n",
 };
 
 static void show(void *arg, const char *line)
@@ -156,6 +157,8 @@ static int run(int argc, char **argv)
 		return usage_error(
 			"bench",
 			"a program stands for the recording that it is the source of: TRACE.qtr -- PROGRAM ...");
+	if (args.nr > 1 && access(args.v[1], R_OK)) /* now, and not after minutes */
+		return failure("%s: %s", args.v[1], strerror(errno));
 	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	if (n < 0)
 		return failure("/proc/self/exe: %s", strerror(errno));

@@ -457,7 +457,10 @@ static int run_all(struct bench *b, struct bench_linux_result *ret, char *err, s
 	if (open)
 		bench_side_close(&b->ours);
 	if (!rc && !ret->nr && !ret->note[0]) {
-		snprintf(err, errlen, "no measurement is called '%s'", o->only ? o->only : "");
+		int n = snprintf(err, errlen, "no measurement is called '%s'; there are", o->only ? o->only : "");
+
+		for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]) && n > 0 && (size_t)n < errlen; i++)
+			n += snprintf(err + n, errlen - (size_t)n, "%s %s", i ? "," : "", measures[i].name);
 		return -EINVAL;
 	}
 	return rc;

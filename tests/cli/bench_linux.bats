@@ -27,7 +27,7 @@ load helpers
 	"$QUIRE" bench linux --only fault_4k --repeats 1 --size 8M --fork-size 8M --set quire.host_clear=rep | grep -q "^fault_4k"
 	run "$QUIRE" bench linux --only nonsense
 	[ "$status" -eq 1 ]
-	[[ "$output" == *nonsense* ]]
+	[[ "$output" == *nonsense*'there are tlb_hit, fault_4k'* ]]
 	run "$QUIRE" bench linux --set quire.host_clear=maybe
 	[ "$status" -eq 2 ]
 	run "$QUIRE" bench linux more
