@@ -28,11 +28,13 @@ struct compare_args {
 
 static const struct opt_help help = {
 	.usage = "quire compare [OPTIONS] WORKLOAD|FILE --base NAME=VALUE --with NAME=VALUE",
-	.text = "Runs a standard workload ('quire workload list') or a recording (a name with a / or a .) under the settings of --base\n"
-		"and of --with in turns, A B, B A, A B, and prints for each metric the medians, the median of the pairs' ratios and its 95 %\n"
-		"interval. On a model the pairs differ by seed; with --machine host they are real repeats on this computer.\n\n"
-		"  quire compare anon-w-seq --machine host --base quire.huge_clear_order=linear --with quire.huge_clear_order=target_last\n"
-		"  quire compare redis.qtr --base transparent_hugepage.enabled=never --with transparent_hugepage.enabled=always\n",
+	.text = "Runs a standard workload ('quire workload list') or a recording (a name with a / or a .) under the\n"
+		"settings of --base and of --with in turns, A B, B A, A B, and prints for each metric the medians,\n"
+		"the median of the pairs' ratios and its 95 % interval. On a model the pairs differ by seed; with\n"
+		"--machine host they are real repeats on this computer. A side without a setting of its own has the\n"
+		"defaults.\n\n"
+		"  quire compare redis.qtr --with transparent_hugepage.enabled=never\n"
+		"  quire compare anon-w-seq --machine host --size 256M --with quire.huge_clear_order=linear\n",
 };
 
 static bool is_host(const struct compare_args *a)
@@ -178,6 +180,8 @@ static int prepare_and_run(const struct compare_args *a, const struct machine_de
 	if (a->until && parse_share(a->until, &o.until))
 		return usage_error("compare", "--until-interval %s: a share such as 2%% or 0.02", a->until);
 	o.rounds = (unsigned)(a->repeats ? a->repeats : a->until ? ROUNDS_UNTIL : machine ? ROUNDS_MODEL : ROUNDS_HOST);
+	if (a->host_memory && !is_host(a))
+		return usage_error("compare", "--host-memory is for --machine host");
 	if (!a->with.nr && !a->base.nr)
 		return usage_error("compare", "what with what? --base NAME=VALUE --with NAME=VALUE");
 	code = inject_args_get("compare", &a->inject, &inject);

@@ -50,9 +50,10 @@ struct fid {
 
 static const struct opt_help help = {
 	.usage = "quire fidelity [OPTIONS] [GROUP...]",
-	.text = "Runs scripts of memory calls on the kernel underneath, in processes of their own that cannot hurt the computer, and on the engine, and\n"
-		"compares after every step what the calls returned, areas, smaps, pages and contents. Without --script or --random: the scripts that\n"
-		"come with quire (docs/fidelity.md). Exit code 1 when something differs that is not declared.\n",
+	.text = "Runs scripts of memory calls on the kernel underneath, in processes of their own that cannot hurt\n"
+		"the computer, and on the engine, and compares after every step what the calls returned, areas,\n"
+		"smaps, pages and contents. Without --script or --random: the scripts that come with quire\n"
+		"(docs/fidelity.md). Exit code 1 when something differs that is not declared.\n",
 };
 
 /* ---- machines ---- */
@@ -222,14 +223,19 @@ static int run_path(struct fid *x, const char *path)
 	char group[64], *text = NULL;
 	FILE *f = fopen(path, "re");
 	size_t len = 0;
-	int code;
+	int code, error;
 
 	if (!f)
 		return failure("%s: %s", path, strerror(errno));
 	text = malloc(SCRIPT_MAX_BYTES + 1);
 	if (text)
 		len = fread(text, 1, SCRIPT_MAX_BYTES + 1, f);
+	error = ferror(f) ? errno : 0;
 	fclose(f);
+	if (error) {
+		free(text);
+		return failure("%s: %s", path, strerror(error));
+	}
 	if (!text || len > SCRIPT_MAX_BYTES || memchr(text, 0, len)) {
 		free(text);
 		return failure("%s: not a script: at most %d bytes of text", path, SCRIPT_MAX_BYTES);
@@ -502,6 +508,8 @@ static int run(int argc, char **argv)
 		return usage_error("fidelity", "a group's name goes neither with --script nor with --random");
 	if (a.random && a.scripts.nr)
 		return usage_error("fidelity", "--script and --random are two things");
+	if (a.kernel_only && !a.json)
+		return usage_error("fidelity", "--kernel-only needs --json FILE, which is where it writes");
 	if (a.kernel_only && a.random)
 		return usage_error("fidelity", "--kernel-only runs scripts from files");
 	return fidelity(&a);

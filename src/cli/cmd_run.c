@@ -28,18 +28,19 @@ struct run_args {
 static const struct opt_help help = {
 	.usage = "quire run [OPTIONS] FILE|WORKLOAD\n"
 		 "       quire run [OPTIONS] -- PROGRAM [ARGUMENTS]",
-	.text = "Replays what a program does with its memory on a modelled machine, once for each combination of "
-		"settings,\n"
-		"and prints what each would do to it. FILE is a recording (a name with a / or a .), WORKLOAD a "
-		"generated one:\n"
+	.text = "Replays what a program does with its memory on a modelled machine, once for each combination of\n"
+		"settings, and prints what each would do to it. FILE is a recording (a name with a / or a .),\n"
+		"WORKLOAD a generated one:\n"
 		"  stream   loads with a stride of 8 bytes, over and over\n"
 		"  random   loads of 8 bytes, uniformly\n"
-		"or one of the standard workloads ('quire workload list'), which run on --machine host too: this computer.\n"
-		"A PROGRAM runs under the recorder and feeds all engines at once. Its input and output are its own, the table follows\n"
-		"its output; with --json - standard output holds the JSON alone. stream and random touch all of --size once first.\n\n"
+		"or one of the standard workloads ('quire workload list'), which run on --machine host too: this\n"
+		"computer. A PROGRAM runs under the recorder and feeds all engines at once. Its input and output are\n"
+		"its own, the table follows its output; with --json - standard output holds the JSON alone. stream\n"
+		"and random touch all of --size once first.\n\n"
 		"  quire run --vary transparent_hugepage.enabled=never,always -- sort big.txt\n"
 		"  quire run redis.qtr --machine laptop --set vm.overcommit_memory=2 --json out.json\n"
-		"  quire run anon-w-seq --machine host --tasks 2 --size 1G\n",
+		"  quire run anon-w-seq --machine host --tasks 2 --size 1G\n"
+		"  quire run anon-w-seq-hugetlb --size 64M --set hugepages-2048kB.nr_hugepages=32\n",
 };
 
 static const char *generated_name(const void *arg, size_t i)
@@ -231,6 +232,8 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 			return usage_error("run", "--machine host runs the standard workloads; recordings and programs are replayed on a model");
 		o.host = &host;
 		o.jobs = 1; /* rows side by side would disturb each other */
+	} else if (a->host_memory) {
+		return usage_error("run", "--host-memory is for --machine host");
 	}
 	if (a->proc && memory_proc_parse(a->proc, &o.proc, err, sizeof(err)))
 		return usage_error("run", "--proc: %s", err);

@@ -27,8 +27,8 @@ struct script_args {
 
 static const struct opt_help help = {
 	.usage = "quire script [OPTIONS] FILE...",
-	.text = "Runs scripts of memory calls (docs/scripts.md) on the engine, once for each variant, and says which expectations did not hold.\n"
-		"Exit code 1 when one did not, or a call did not end as the script says.\n\n"
+	.text = "Runs scripts of memory calls (docs/scripts.md) on the engine, once for each variant, and says which\n"
+		"expectations did not hold. Exit code 1 when one did not, or a call did not end as the script says.\n\n"
 		"  quire script --machine null --steps one-touch.quire\n",
 };
 
@@ -168,6 +168,8 @@ static int run_file(const char *path, const struct script_args *a, const struct 
 		known = true;
 		one = run_variant(s, a, k, s->variant[i].name);
 		code = code ? code : one;
+		if (one == EXIT_USAGE)
+			break;
 	}
 	script_free(s);
 	return known || a->print ? code : failure("%s: there is no variant %s", path, a->variant);
@@ -214,6 +216,8 @@ static int run(int argc, char **argv)
 		int one = run_file(a.files.v[i], &a, &k);
 
 		code = code ? code : one;
+		if (one == EXIT_USAGE)
+			break; /* as wrong for the next one */
 	}
 	return code;
 }

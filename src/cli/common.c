@@ -29,8 +29,9 @@ int json_end(struct output *o, json_t *root)
 	}
 	rc = report_json_write(root, o->f);
 	if (rc) {
+		failure("%s: %s", o->path ? o->path : "standard output", strerror(-rc));
 		output_abort(o);
-		return failure("%s", rc == -EIO ? "the result cannot be written" : "out of memory");
+		return EXIT_FAILED;
 	}
 	return output_commit(o, err, sizeof(err)) ? failure("%s", err) : EXIT_DONE;
 }

@@ -87,10 +87,11 @@ int report_json_write(json_t *root, FILE *f)
 
 	if (!root)
 		return -ENOMEM;
+	errno = 0;
 	/* 12 figures: enough for every decimal that is kept, and free of the noise of binary fractions. */
 	rc = json_dumpf(root, f, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(12));
-	json_decref(root);
 	if (rc || fputc('\n', f) == EOF)
-		return -EIO;
-	return 0;
+		rc = errno ? -errno : -EIO;
+	json_decref(root);
+	return rc;
 }

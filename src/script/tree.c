@@ -94,7 +94,7 @@ struct script *script_copy(const struct script *s)
 static int read_all(FILE *f, char *buf, size_t max, size_t *ret)
 {
 	*ret = fread(buf, 1, max, f);
-	return ferror(f) ? -EIO : 0;
+	return ferror(f) ? -errno : 0; /* EISDIR, for one */
 }
 
 int script_load(const char *path, struct script **ret, char *err, size_t errlen)

@@ -226,7 +226,7 @@ frobnicate: 7' 'frobnicate'
 		[ "$(cat ro/out.json)" = old ]
 		chmod 755 ro
 	fi
-	fails 1 'cannot be written' small --quiet --json /dev/full
+	fails 1 '/dev/full: No space left' small --quiet --json /dev/full
 	small --quiet --json - >/dev/full 2>err.txt && return 1
 	[ "$(wc -l <err.txt)" = 1 ]
 	small >/dev/full 2>err.txt && return 1
