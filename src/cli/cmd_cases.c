@@ -127,7 +127,7 @@ static int list(const struct chosen *c)
 
 		if (script_parse(c->f[i].name, c->f[i].text, strlen(c->f[i].text), &s, err, sizeof(err)))
 			return failure("%s", err);
-		printf("%-36s %s%s%s\n", c->f[i].name, s->title ? s->title : "", s->pending ? "; pending: " : "", s->pending ? s->pending : "");
+		printf("%-48s %s%s%s\n", c->f[i].name, s->title ? s->title : "", s->pending ? "; pending: " : "", s->pending ? s->pending : "");
 		script_free(s);
 	}
 	return EXIT_DONE;
