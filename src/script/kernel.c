@@ -27,6 +27,8 @@
 #define FILE_MAX_BYTES (64ULL << 20)
 #define SLEEP_MAX_MS 10000
 #define ACCESS_PIECE (64ULL << 20)
+#define MADV_POPULATE_READ_ 22 /* Linux 5.14, for headers that are older */
+#define MADV_POPULATE_WRITE_ 23
 #define USER_END 0x7ffffffff000ULL
 #define MOVE_MAX_PAGES (KAGENT_BUF / 16)
 
@@ -83,7 +85,7 @@ struct script_kernel_layout script_kernel_layout(const struct script_exec *sx)
 	const struct kernel_exec *x = (const struct kernel_exec *)(const void *)sx;
 	const struct kagent_layout *l = kagents_layout(x->k);
 
-	return (struct script_kernel_layout){ .top = l->top, .heap = l->heap, .as_bytes = x->o.as_bytes, .memlock_bytes = x->memlock };
+	return (struct script_kernel_layout){ .top = l->top, .heap = l->heap, .as_bytes = x->as_bytes, .memlock_bytes = x->memlock };
 }
 
 /* ---- settings ---- */
@@ -639,6 +641,15 @@ static int dispatch(struct kernel_exec *x, const struct script_call *c, struct s
 	}
 }
 
+/* Brought in by one call, in the midst of which nobody can look. */
+static uint64_t brings_in(const struct script_call *c)
+{
+	bool all = c->op == SOP_MMAP ? (c->flags & (MAP_POPULATE | MAP_LOCKED)) != 0 :
+				       c->op == SOP_MADVISE && (c->advice == MADV_POPULATE_READ_ || c->advice == MADV_POPULATE_WRITE_);
+
+	return all ? c->len : 0;
+}
+
 static int step(struct script_exec *sx, const struct script_call *c, struct script_result *ret, char *err, size_t errlen)
 {
 	struct kernel_exec *x = kernel(sx);
@@ -650,6 +661,9 @@ static int step(struct script_exec *sx, const struct script_call *c, struct scri
 		snprintf(err, errlen, "process %u does not exist on the kernel's side", c->proc);
 		return -ESRCH;
 	}
+	/* What is larger than the address space is refused by the kernel. */
+	if (brings_in(c) > x->o.rss_bytes && brings_in(c) <= x->as_bytes)
+		return unsupported(err, errlen, "bringing in more than %llu MiB at once", (unsigned long long)(x->o.rss_bytes >> 20));
 	kernel_count_from_here(x, p);
 	rc = dispatch(x, c, ret, err, errlen);
 	if (rc == -EOPNOTSUPP)
@@ -678,7 +692,6 @@ static int begin(struct script_exec *sx, const struct script *s, const struct sc
 	struct kernel_exec *x = kernel(sx);
 	bool lock_all = uses(&s->body, SOP_MLOCKALL);
 	struct kagent_limits limits = {
-		.as_bytes = x->o.as_bytes,
 		.may_lock = lock_all,
 		.stack_bytes = 8ULL << 20,
 		.rss_bytes = x->o.rss_bytes,
@@ -687,6 +700,9 @@ static int begin(struct script_exec *sx, const struct script *s, const struct sc
 	int rc;
 
 	x->memlock = lock_all ? UINT64_MAX : memlock_limit(x->o.memlock_bytes);
+	/* Whoever may lock all may bring all in with one call. */
+	x->as_bytes = lock_all ? MIN(x->o.as_bytes, x->o.rss_bytes) : x->o.as_bytes;
+	limits.as_bytes = x->as_bytes;
 	limits.memlock_bytes = x->memlock;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	if (lock_all)

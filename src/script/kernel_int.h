@@ -34,6 +34,7 @@ struct kernel_exec {
 	struct kernel_file file[KERNEL_FILES];
 	unsigned nr_files;
 	uint64_t memlock; /* of this run */
+	uint64_t as_bytes; /* address space of a process beyond the agent's own */
 	bool slot_used[KAGENT_MAX];
 	struct kproc_areas areas;
 };

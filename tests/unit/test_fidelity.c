@@ -123,6 +123,25 @@ static void files_stay_small(void **state)
 	null_destroy(t.o.machine);
 }
 
+/* Nor does one call bring in more than they may have together; what the address space has no room for is the kernel's to refuse. */
+static void one_call_brings_in_little(void **state)
+{
+	static const char *const texts[] = {
+		"mmap 2G at=ARENA flags=private,anon,populate,fixed\n", "mmap 2G at=ARENA flags=private,anon,locked,fixed\n",
+		"mmap 2G at=ARENA flags=private,anon,noreserve,fixed\nmadvise ARENA 2G populate_write\n",
+	};
+	struct fid_test t;
+
+	(void)state;
+	if (!comparable(&t))
+		skip();
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		run_text(&t, "populate", texts[i], strlen(texts[i]));
+	assert_int_equal(t.skipped, ARRAY_SIZE(texts));
+	assert_int_equal(t.steps, 1);
+	null_destroy(t.o.machine);
+}
+
 /* A call that touches much more than a script may have is ended on its way. First of the tests: it looks at the largest child so far. */
 static void touching_stops_at_the_limit(void **state)
 {
@@ -227,6 +246,7 @@ int main(void)
 		cmocka_unit_test(shipped_scripts),
 		cmocka_unit_test(random_scripts),
 		cmocka_unit_test(files_stay_small),
+		cmocka_unit_test(one_call_brings_in_little),
 	};
 
 	return test_run(tests);
