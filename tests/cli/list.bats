@@ -7,7 +7,7 @@ load helpers.bash
 	grep -q '^transparent_hugepage.enabled$' out.txt
 	grep -q 'values: never, madvise, always; default' out.txt
 	"$QUIRE" knobs overcommit | grep -q '^vm.overcommit_memory$'
-	! "$QUIRE" knobs overcommit | grep -q hugepage
+	! "$QUIRE" knobs overcommit | grep -q transparent_hugepage || false
 	fails 2 'no such setting' "$QUIRE" knobs zzz
 }
 
