@@ -299,8 +299,8 @@ static int report_random(struct fid *x, const struct script *s, uint64_t seed, s
 	struct fidelity_options o;
 	struct fidelity_result again;
 	struct script *small;
+	struct output save = { 0 };
 	char err[500];
-	FILE *save = NULL;
 
 	if (fidelity_shrink(s, still_differs, &a, &small))
 		return failure("out of memory");
@@ -313,17 +313,15 @@ static int report_random(struct fid *x, const struct script *s, uint64_t seed, s
 	o = options(x, m);
 	if (!fidelity_run(small, &o, NULL, NULL, &again, err, sizeof(err)) && again.undeclared)
 		fid_print_first(x->f, "it", m->name, &again);
-	if (x->a->save) {
-		save = fopen(x->a->save, "we");
-		if (!save) {
-			script_free(small);
-			return failure("%s: %s", x->a->save, strerror(errno));
-		}
-		script_print(small, save);
-		if (fclose(save)) {
-			script_free(small);
-			return failure("%s: cannot be written", x->a->save);
-		}
+	if (x->a->save && output_open(&save, x->a->save, err, sizeof(err))) {
+		script_free(small);
+		return failure("%s", err);
+	}
+	if (x->a->save)
+		script_print(small, save.f);
+	if (x->a->save && output_commit(&save, err, sizeof(err))) {
+		script_free(small);
+		return failure("%s", err);
 	}
 	script_free(small);
 	return -1;

@@ -9,7 +9,7 @@ load helpers.bash
 		check "check schedules" "check inject"; do
 		"$QUIRE" $c --help >help.txt
 		grep -q "^usage: quire $c" help.txt
-		! grep -Eq '.{101}' help.txt
+		! grep -Eq '.{101}' help.txt || false
 	done
 	[ "$("$QUIRE" help check schedules)" = "$("$QUIRE" check schedules --help)" ]
 }
