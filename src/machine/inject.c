@@ -28,6 +28,7 @@ struct inject {
 	const struct machine_ops *inner;
 	struct machine *m;
 	uint64_t seed;
+	uint32_t was_ahead; /* clear_ahead: frames that nobody asked for are no calls that can fail */
 	bool was_uncharged; /* a machine without prices, which is not told paths: they are kept here */
 	pthread_mutex_t lock;
 	struct {
@@ -251,6 +252,7 @@ int inject_attach(struct machine *m, uint64_t seed, struct inject **ret)
 	in->m = m;
 	in->seed = seed;
 	in->was_uncharged = m->nr_cpus && m->cpus[0]->uncharged;
+	in->was_ahead = m->nr_cpus ? m->cpus[0]->clear_ahead : 0;
 	in->ops = *m->ops;
 	in->ops.work = inject_work;
 	in->ops.lock = inject_lock;
@@ -262,8 +264,10 @@ int inject_attach(struct machine *m, uint64_t seed, struct inject **ret)
 	in->ops.copy_page = inject_copy_page;
 	in->ops.trylock = inject_trylock;
 	in->ops.inject = decide;
-	for (unsigned i = 0; i < m->nr_cpus; i++)
+	for (unsigned i = 0; i < m->nr_cpus; i++) {
 		m->cpus[i]->uncharged = false;
+		m->cpus[i]->clear_ahead = 0;
+	}
 	m->ops = &in->ops;
 	*ret = in;
 	return 0;
@@ -273,8 +277,10 @@ void inject_detach(struct inject *in)
 {
 	if (!in)
 		return;
-	for (unsigned i = 0; i < in->m->nr_cpus; i++)
+	for (unsigned i = 0; i < in->m->nr_cpus; i++) {
 		in->m->cpus[i]->uncharged = in->was_uncharged;
+		in->m->cpus[i]->clear_ahead = in->was_ahead;
+	}
 	in->m->ops = in->inner;
 	pthread_mutex_destroy(&in->lock);
 	free(in);

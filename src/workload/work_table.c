@@ -48,7 +48,7 @@ static const struct workload_kind tlb_flush3 = { .run = wis_tlb_flush, .file = t
 
 const struct workload workload_table[] = {
 	USEMEM("anon-cow-seq", "-n TASKS --prealloc --prefault SIZE/(TASKS+1)",
-	       "a parent populates memory, each of its children writes all of it in order: a copy a page and child", GIB, false, cow_seq),
+	       "a parent populates memory, each of its children writes all of it in order: a copy a page", GIB, false, cow_seq),
 	USEMEM("anon-cow-rand", "-n TASKS --prealloc --prefault --random SIZE/(TASKS+1)",
 	       "as anon-cow-seq, words in random order with repetition", GIB / 4, false, cow_rand),
 	USEMEM("anon-w-seq", "-n TASKS SIZE/TASKS", "processes write fresh memory in order", GIB, false, write_seq),

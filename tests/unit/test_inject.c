@@ -1,5 +1,6 @@
 /* Rules, sites, and the systematic check: that it goes through the engine, and that it sees what the engine does wrong. */
 #include "lab/inject_check.h"
+#include "machine/host/host.h"
 #include "paging_world.h"
 
 #include <stdio.h>
@@ -184,11 +185,33 @@ static void every_script(void **state)
 	free(res);
 }
 
+/* Each clearing that can fail is one that a fault asked for: a machine that clears ahead does not while calls are made to fail. */
+static void nothing_is_cleared_ahead(void **state)
+{
+	struct machine *m;
+	struct inject *in;
+	char err[200];
+	uint32_t ahead;
+
+	(void)state;
+	if (host_create(&(struct host_options){ .memory = 128 << 20, .nr_cpus = 2, .nr_nodes = 1, .clear = HOST_CLEAR_NT }, &m, err, sizeof(err)))
+		fail_msg("%s", err);
+	ahead = m->cpus[1]->clear_ahead;
+	assert_true(ahead > 0);
+	assert_int_equal(inject_attach(m, 1, &in), 0);
+	assert_int_equal(m->cpus[0]->clear_ahead, 0);
+	assert_int_equal(m->cpus[1]->clear_ahead, 0);
+	inject_detach(in);
+	assert_int_equal(m->cpus[1]->clear_ahead, ahead);
+	host_destroy(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_as_text), cmocka_unit_test(rules_decide), cmocka_unit_test(sites_are_told_apart),
 		cmocka_unit_test(reads_fail),	 cmocka_unit_test(rules_have_limits), cmocka_unit_test(every_script),
+		cmocka_unit_test(nothing_is_cleared_ahead),
 	};
 
 	return test_run(tests);
