@@ -178,11 +178,12 @@ static void run_on(struct machine *m, const struct knobs *k, uint64_t seed, stru
 }
 
 /* How many CPUs had to be told, which flushes they took together, and on whose lists a child's objects lie (and so how many allocations
- * there were), is the machine's business. */
+ * there were), is the machine's business; which parts of a huge page were never written only a machine with tags tells. */
 static bool speaks_of_the_machine(unsigned counter)
 {
 	return counter == VM_nr_tlb_remote_flush || counter == VM_nr_tlb_remote_flush_received || counter == VM_nr_slab_pages ||
-	       counter == VM_numa_hit || counter == VM_numa_local;
+	       counter == VM_numa_hit || counter == VM_numa_local || counter == VM_quire_thp_freed ||
+	       counter == VM_quire_thp_freed_unwritten;
 }
 
 static void same_on_both(uint32_t thp, uint32_t cow, uint64_t seed)
