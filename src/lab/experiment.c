@@ -188,6 +188,8 @@ static int run_measured(const struct experiment_options *o, const struct experim
 	if (!c->host.on || o->no_host)
 		return 0;
 	need = experiment_size(c, &c->host, scale);
+	if (workload_find(c->workload)->boot) /* descriptors of so much memory, and a little for the machine */
+		need = need / (PAGE_SIZE / 64) + (512ULL << 20);
 	if (need > have / HOST_SHARE || (long)c->host.tasks > cpus) {
 		snprintf(ret->no_host, sizeof(ret->no_host), "%.60s: needs %u CPUs and %llu MiB, a quarter of the memory at most", c->name,
 			 c->host.tasks, (unsigned long long)(need >> 20));

@@ -73,6 +73,8 @@ static uint64_t memory_for(const struct once *o)
 
 	if (o->place->host_memory || !s->workload)
 		return o->place->host_memory;
+	if (s->workload->boot)
+		return 2 * SECTION_BYTES; /* descriptors only, in memory of their own */
 	size = s->options.size ? s->options.size : s->workload->size;
 	if (s->workload->per_task && !s->options.size)
 		size *= MAX(s->options.tasks, 1U);

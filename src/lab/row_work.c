@@ -121,6 +121,8 @@ int lab_run_workload(const struct lab_options *o, struct machine *m, struct quir
 	as_replay(row, &r);
 	add_rates(&row->metrics, o->source.workload, &r);
 	add_times(&row->metrics, &r);
+	for (unsigned i = 0; i < r.nr_extra; i++)
+		metrics_add(&row->metrics, r.extra[i].name, r.extra[i].value, r.extra[i].decimals, r.extra[i].unit, r.extra[i].help);
 	add_phase(&row->metrics, "4k", &r.phase_4k);
 	add_phase(&row->metrics, "2m", &r.phase_2m);
 	lab_collect(&row->metrics, m, q, &row->replay);

@@ -68,6 +68,7 @@ struct machine_desc {
 		uint64_t context_switch_ps, cr3_load_ps;
 		uint64_t ipi_send_ps, ipi_deliver_ps;      /* sender a target; until the receiver runs the handler */
 		uint64_t invlpg_ps, flush_all_ps;
+		uint64_t string_start_ps;                  /* `rep stos`, before it stores; 0: nothing */
 		uint64_t atomic_ps;                        /* a locked instruction on a line already owned */
 		uint64_t tlbi_broadcast_ps;                /* Arm: one broadcast invalidation with barrier */
 	} cost;

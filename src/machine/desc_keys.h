@@ -84,6 +84,8 @@ enum desc_need {
 	  "from sending until the receiver's handler runs")                                                                \
 	K(INVLPG, "cost.invlpg", TIME, cost.invlpg_ps, REQUIRED, 0, 100000000, 0, "drop one translation")                  \
 	K(FLUSH_ALL, "cost.flush_all", TIME, cost.flush_all_ps, REQUIRED, 0, 100000000, 0, "drop an address space")        \
+	K(STRING_START, "cost.string_start", TIME, cost.string_start_ps, OPTIONAL, 0, 1000000, 0,                          \
+	  "a string store before it begins, in short clears")                                                              \
 	K(ATOMIC, "cost.atomic", TIME, cost.atomic_ps, REQUIRED, 0, 1000000, 0, "locked instruction on an owned line")     \
 	K(TLBI, "cost.tlbi_broadcast", TIME, cost.tlbi_broadcast_ps, IF_BCAST, 0, 100000000, 0,                            \
 	  "one broadcast invalidation with its barrier")

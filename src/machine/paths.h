@@ -52,6 +52,16 @@
 	PATH(FILE_LOOKUP, "page cache: lookup", "file_lookup,radix_lookup,find_leaf")               \
 	PATH(FILE_ADD, "page cache: add a page", "file_add,page_new,page_enter,radix_insert,grow")             \
 	PATH(FILE_REMOVE, "page cache: remove a page", "file_remove,radix_next,radix_erase")        \
+	/* boot */                                                                                 \
+	PATH(STRING_START, "boot: start of a string store", "")                                     \
+	PATH(MEMINIT_MEMSET, "boot: a descriptor, cleared by a call", "meminit_one_memset") \
+	PATH(MEMINIT_WORDS, "boot: a descriptor, word stores", "meminit_run_words,meminit_run_free,init_range") \
+	PATH(MEMINIT_VALID, "boot: tests of a frame", "init_tested,free_tested")                                \
+	PATH(MEMINIT_NODE_TEST, "boot: node test of a frame", "meminit_pfn_in_node")                \
+	PATH(MEMINIT_FREE, "boot: a frame becomes free", "free_one,meminit_free_range")             \
+	PATH(MEMINIT_BUDDY, "boot: a block for the free lists", "meminit_insert,meminit_delete")    \
+	PATH(HOTPLUG_PAGE, "hot-plug: a descriptor, page by page", "add_page")                      \
+	PATH(HOTPLUG_BLOCK, "hot-plug: a descriptor, by pageblock", "meminit_run_backwards") \
 	/* address spaces */                                                                        \
 	PATH(VMA_FIND, "areas: lookup", "vma_find")                                                 \
 	PATH(VMA_INSERT, "areas: insert, split, merge", "vma_insert,vma_erase,vma_set_range,vma_merge_new,vma_modify,vma_split,merge_part,isolate,fix_up,rebalance,refresh_gap") \

@@ -12,6 +12,11 @@ static const char *const cow_words[] = { "copy", "split", NULL };
 static const char *const zero_cow_words[] = { "huge", "split", NULL };
 static const char *const fork_words[] = { "copied", "shared", NULL };
 
+static const char *const memmap_words[] = { "memset", "word_stores", "no_node_test", "chunked", "valid_runs", "parallel", "zone_job",
+					     "one_pass", "streamed", NULL };
+static const char *const hotplug_words[] = { "page", "pageblock_backwards", "flag_folded", NULL };
+static const char *const memmap_memory_words[] = { "fresh", "touched", "huge", NULL };
+
 static const char *const shootdown_words[] = { "poll", "membarrier", NULL };
 static const char *const clear_words[] = { "rep", "nt", "memset", NULL };
 
@@ -81,6 +86,22 @@ const struct knob knob_table[] = {
 	  .unit = "",
 	  .help = "fork copies the entries of page tables, or shares the tables until either side changes one",
 	  .origin = "quire; Linux copies, sharing as in On-demand-fork (2021)" },
+	{ .name = "quire.memmap_init",
+	  .type = KNOB_ENUM,
+	  FIELD(memmap_init),
+	  .def = MEMMAP_ZONE_JOB,
+	  .choices = memmap_words,
+	  .unit = "",
+	  .help = "workload boot: how frame descriptors are initialised; each value includes those before it",
+	  .origin = "quire; memset before 5.2, chunked since, parallel 5.8, zone_job 2025; one_pass, streamed ours" },
+	{ .name = "quire.hotplug_init",
+	  .type = KNOB_ENUM,
+	  FIELD(hotplug_init),
+	  .def = HOTPLUG_FLAG_FOLDED,
+	  .choices = hotplug_words,
+	  .unit = "",
+	  .help = "workload hotplug: how descriptors of added memory are initialised; each value includes those before it",
+	  .origin = "quire; as proposed in 2018" },
 	{ .name = "quire.thp_align_mmap",
 	  .type = KNOB_BOOL,
 	  FIELD(thp_align_mmap),
@@ -282,6 +303,14 @@ const struct knob knob_table[] = {
 	  .unit = "",
 	  .help = "host machine: pages are cleared and copied by string instructions, past the caches, or by the C library",
 	  .origin = "quire; Linux on x86 uses rep" },
+	{ .name = "quire.memmap_memory",
+	  .type = KNOB_ENUM,
+	  FIELD(memmap_memory),
+	  .def = MEMMAP_MEMORY_HUGE,
+	  .choices = memmap_memory_words,
+	  .unit = "",
+	  .help = "host machine, boot and hotplug: descriptors in memory never touched, touched before, touched and on huge pages",
+	  .origin = "quire; a kernel's direct map is on huge pages" },
 };
 
 const size_t knob_count = sizeof(knob_table) / sizeof(knob_table[0]);

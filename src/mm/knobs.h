@@ -16,6 +16,12 @@ enum huge_order_policy { HUGE_ORDER_LINEAR, HUGE_ORDER_TARGET_LAST, HUGE_ORDER_N
 enum huge_cow { HUGE_COW_COPY, HUGE_COW_SPLIT };
 enum huge_zero_cow { HUGE_ZERO_COW_HUGE, HUGE_ZERO_COW_SPLIT };
 enum fork_tables { FORK_TABLES_COPIED, FORK_TABLES_SHARED };
+enum memmap_init { /* each step includes those before it (meminit.c) */
+	MEMMAP_MEMSET, MEMMAP_WORD_STORES, MEMMAP_NO_NODE_TEST, MEMMAP_CHUNKED, MEMMAP_VALID_RUNS, MEMMAP_PARALLEL, MEMMAP_ZONE_JOB,
+	MEMMAP_ONE_PASS, MEMMAP_STREAMED
+};
+enum hotplug_init { HOTPLUG_PAGE, HOTPLUG_PAGEBLOCK_BACKWARDS, HOTPLUG_FLAG_FOLDED };
+enum memmap_memory { MEMMAP_MEMORY_FRESH, MEMMAP_MEMORY_TOUCHED, MEMMAP_MEMORY_HUGE };
 enum shootdown_way { SHOOTDOWN_POLL, SHOOTDOWN_MEMBARRIER }; /* as enum host_shootdown */
 enum clear_way { CLEAR_REP, CLEAR_NT, CLEAR_MEMSET };         /* as enum host_clear */
 
@@ -47,9 +53,12 @@ struct knobs {
 	uint32_t watermark_boost_factor; /* vm.watermark_boost_factor */
 	uint32_t lowmem_reserve_dma32, lowmem_reserve_normal; /* vm.lowmem_reserve_ratio_dma32, _normal: two of the sysctl's fields */
 	uint64_t kernelcore, movablecore; /* quire.kernelcore, quire.movablecore: bytes, 0: not given */
+	uint32_t memmap_init;       /* quire.memmap_init: of the workload boot */
+	uint32_t hotplug_init;      /* quire.hotplug_init: of the workload hotplug */
 	/* of the host machine: read by whoever creates one, not by the engine */
 	uint32_t shootdown;         /* quire.shootdown */
 	uint32_t host_clear;        /* quire.host_clear */
+	uint32_t memmap_memory;     /* quire.memmap_memory */
 };
 
 enum knob_type { KNOB_BOOL, KNOB_ENUM, KNOB_INT };

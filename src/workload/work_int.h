@@ -3,6 +3,7 @@
  *
  *   workload.c   parent and tasks: set-up, barrier, results       usemem.c   vm-scalability's access loops
  *   work_table.c the workloads                                    wis.c      will-it-scale's loops
+ *   boot.c       initialisation of descriptors
  *   work_step.c  what all loops do: accesses, system calls, giving way, limits, contents
  *
  * Shared between tasks, which are threads on the host: `ready`, `left`, `go`, `some_done`, `error`, `oom` and `refs` (atomic); peaks and the
@@ -30,6 +31,7 @@ struct workload_kind {
 	bool random, readonly; /* usemem */
 	bool hugetlb;  /* usemem: on 2 MiB pages of the pool */
 	bool file, shared;     /* will-it-scale's maps: on a file; mapped shared */
+	bool hotplug;          /* boot.c */
 	bool heap;             /* will-it-scale: the address space needs a heap */
 };
 
@@ -134,5 +136,9 @@ bool wis_mmap(struct work_task *k);
 bool wis_malloc(struct work_task *k);
 bool wis_brk(struct work_task *k);
 bool wis_tlb_flush(struct work_task *k);
+
+/* ---- boot.c: in place of parent and tasks ---- */
+int boot_run(struct quire *q, const struct workload *wl, const struct workload_options *o, struct workload_result *ret, char *err,
+	     size_t errlen);
 
 #endif

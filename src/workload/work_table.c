@@ -38,13 +38,15 @@ static const struct workload_kind mmap2 = { .run = wis_mmap, .file = true };
 static const struct workload_kind brk1 = { .run = wis_brk, .heap = true };
 static const struct workload_kind tlb_flush1 = { .run = wis_tlb_flush, .file = true };
 static const struct workload_kind tlb_flush2 = { .run = wis_tlb_flush };
+static const struct workload_kind boot = { 0 };
+static const struct workload_kind hotplug = { .hotplug = true };
 static const struct workload_kind tlb_flush3 = { .run = wis_tlb_flush, .file = true, .shared = true };
 
 #define USEMEM(name, call, help, size, threads, kind)                                                                          \
-	{ name, "vm-scalability: usemem " call, help, KB_PER_S, size, false, threads, &(kind) }
+	{ name, "vm-scalability: usemem " call, help, KB_PER_S, size, false, threads, &(kind), false }
 #define WIS(name, help, size, threads, kind)                                                                                   \
 	{ name, threads ? "will-it-scale: " #kind "_threads" : "will-it-scale: " #kind "_processes", help, OPS_PER_S, size, true,    \
-	  threads, &(kind) }
+	  threads, &(kind), false }
 
 const struct workload workload_table[] = {
 	USEMEM("anon-cow-seq", "-n TASKS --prealloc --prefault SIZE/(TASKS+1)",
@@ -111,6 +113,10 @@ const struct workload workload_table[] = {
 	WIS("tlb_flush1-mt", "tlb_flush1 by threads of one process, a file each", 128 * MIB, true, tlb_flush1),
 	WIS("tlb_flush2-mt", "tlb_flush2 by threads of one process: each operation is a shootdown to all others", MIB, true, tlb_flush2),
 	WIS("tlb_flush3-mt", "tlb_flush3 by threads of one process, a file each", 128 * MIB, true, tlb_flush3),
+	{ "boot", "Linux: deferred initialisation of struct page", "descriptors of --size of memory are initialised and freed, as quire.memmap_init says",
+	  "descriptors_per_s", "descriptors/s", 8 * GIB, false, true, &boot, true },
+	{ "hotplug", "Linux: memmap_init_zone_device", "descriptors of --size of device memory are added, as quire.hotplug_init says",
+	  "descriptors_per_s", "descriptors/s", 8 * GIB, false, true, &hotplug, true },
 };
 const size_t workload_count = ARRAY_SIZE(workload_table);
 

@@ -552,6 +552,8 @@ int workload_run(struct quire *q, const struct workload *wl, const struct worklo
 	struct work w = { .q = q, .m = q->m, .w = wl, .kind = wl->kind, .o = o, .res = ret, .err = err, .errlen = errlen };
 	int rc, rc2;
 
+	if (wl->boot)
+		return boot_run(q, wl, o, ret, err, errlen);
 	*ret = (struct workload_result){ 0 };
 	if (errlen)
 		err[0] = '\0';

@@ -29,6 +29,7 @@ struct workload {
 	bool per_task;
 	bool threads;       /* tasks are threads of one process, else processes */
 	const struct workload_kind *kind;
+	bool boot;          /* initialises descriptors; --size is what they describe, no memory that is used */
 };
 
 extern const struct workload workload_table[];
@@ -76,6 +77,15 @@ struct workload_task_result {
 	uint64_t ops, bytes, ns; /* what it is made of */
 };
 
+/* A figure of one workload only. */
+struct workload_extra {
+	const char *name, *unit, *help; /* static text */
+	uint64_t value; /* times 10^decimals */
+	unsigned decimals;
+};
+
+#define WORKLOAD_MAX_EXTRA 12
+
 struct workload_result {
 	uint64_t total, min, median, max; /* the workload's metric: sum over tasks, and a task's */
 	uint64_t total_from_go;           /* usemem: the sum if the clock ran from the go on, without the forks */
@@ -93,6 +103,8 @@ struct workload_result {
 	uint64_t checked, wrong;          /* pages whose contents were compared, and those that were not as they must be */
 	uint64_t rss_peak_bytes, anon_peak_bytes, anon_huge_peak_bytes, memory_peak_bytes, pgtables_peak_bytes; /* as in replay_result */
 	bool stopped, out_of_memory;
+	struct workload_extra extra[WORKLOAD_MAX_EXTRA];
+	unsigned nr_extra;
 };
 
 /*

@@ -5,10 +5,12 @@
 #include "machine/null.h"
 #include "mm/fault.h"
 #include "mm/hugetlb.h"
+#include "mm/meminit.h"
 #include "mm/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define MIB (1ULL << 20)
@@ -170,6 +172,36 @@ static void heap(struct mm *mm)
 	need(mm_brk(cpu, mm, (vaddr_t)at), "brk");
 }
 
+/* Descriptors of 512 MiB by every step, charged at the addresses of the machine's own, which they are not. */
+static void boot(struct machine *m)
+{
+	enum { FRAMES = 4 * SECTION_FRAMES };
+	struct memblock_region memory[4], reserved[4];
+	struct memblock mb = { .memory = { memory, 0, 4 }, .reserved = { reserved, 0, 4 } };
+	struct frame *desc = aligned_alloc(4096, FRAMES * sizeof(*desc));
+	uint8_t section[4] = { 0 };
+
+	need(desc ? 0 : -1, "descriptors");
+	need(memblock_add(&mb.memory, 0, FRAMES, 0), "memory");
+	need(memblock_add(&mb.reserved, 5000, 5100, NID_NONE), "reserved");
+	for (uint32_t step = MEMMAP_MEMSET; step <= MEMMAP_ONE_PASS; step++) {
+		struct meminit_node node = { .desc_pa = q->section_map[0] };
+		struct meminit mi = { .m = m, .mb = &mb, .nr_nodes = 1, .node = &node, .section = section, .step = step,
+				      .hotplug = step % (HOTPLUG_FLAG_FOLDED + 1) };
+		struct meminit_worker w = { .mi = &mi, .c = cpu, .desc = desc, .mask = ~0ULL };
+
+		for (unsigned t = 0; t < NR_DESC_ZONES; t++)
+			node.zone[t].pa = machine_pa(m, &q->nodes[0].zones[ZONE_DMA32]);
+		need(meminit_setup(&mi), "meminit_setup");
+		(void)meminit_begin(&w, 0);
+		while (meminit_piece(&w, 0) == 1)
+			;
+		need(meminit_done(&mi, 0) ? 0 : -1, "meminit_done");
+		meminit_hot_add(&w, 0, ZONE_DEVICE, 0, FRAMES, desc);
+	}
+	free(desc);
+}
+
 int main(void)
 {
 	struct null_options o = { .nr_cpus = 2, .node_bytes = 3072 * MIB };
@@ -201,6 +233,7 @@ int main(void)
 	pools(mm);
 	files(mm);
 	heap(mm);
+	boot(m);
 	mm_activate(cpu, NULL);
 	mm_activate(m->cpus[1], NULL);
 	mm_put(cpu, mm);

@@ -87,6 +87,8 @@ enum machine_path core_work(struct cpu *c, enum machine_path path, uint64_t unit
 
 		if (model_of(c)->opt.profile)
 			model_of(c)->path[path].units += units;
+		if (unlikely(path == PATH_STRING_START))
+			clock_ps(c, cc, units * model_of(c)->desc.cost.string_start_ps);
 		if (likely(n < INSNS_AT_ONCE))
 			clock_insns(c, cc, n);
 		else

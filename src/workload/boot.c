@@ -1,0 +1,398 @@
+/*
+ * The workloads boot and hotplug: descriptors of a map of memory are initialised (mm/meminit.h) by tasks, which are kernel threads.
+ *
+ * On the model the map is the first part of each node's memory, charged at the addresses where its descriptors lie; all sections being
+ * alike, each task represents one (design: a uniform section once). On the host it is one array of descriptors, made for the run; the speed
+ * at which this computer stores to that array, as fast as it can, is measured right afterwards by the same tasks.
+ */
+#include "workload/work_int.h"
+
+#include "machine/run.h"
+#include "mm/meminit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define FIRST_PFN (1ULL << (32 - PAGE_SHIFT)) /* behind DMA32, as what a kernel defers is */
+#define TASKS_MAX 256U
+#define PAUSE_NS 1000
+
+struct boot;
+
+struct boot_task {
+	struct task task;
+	struct boot *b;
+	struct meminit_worker w;
+	int nid;
+	unsigned share, shares; /* of its node's tasks */
+	struct cpumask cpu;
+	struct frame *window;
+	uint64_t start_ns, end_ns;
+	uint64_t store_ns, nt_ns; /* the measured limits */
+} __attribute__((aligned(64)));
+
+struct boot {
+	struct quire *q;
+	struct machine *m;
+	const struct workload_options *o;
+	bool model, hotplug;
+	unsigned nr_nodes, nr;
+	struct meminit mi;
+	struct memblock mb;
+	struct memblock_region memory[MACHINE_MAX_NODES];
+	struct meminit_node *node;
+	struct boot_task *t;
+	struct frame *desc; /* host */
+	uint64_t base, frames; /* host: of desc */
+	uint64_t total;
+	unsigned stored[2]; /* host: tasks that have come to a measured pass */
+	bool stopping;
+	uint64_t done_pieces;
+};
+
+/* ---- the map ---- */
+
+static uint64_t first_of(const struct machine *m, unsigned nid)
+{
+	return MAX(ALIGN_UP(m->nodes[nid].start_pfn, SECTION_FRAMES), FIRST_PFN);
+}
+
+static int node_part(struct boot *b, unsigned nid, uint64_t frames, char *err, size_t errlen)
+{
+	uint64_t start = b->model ? first_of(b->m, nid) : FIRST_PFN;
+	struct meminit_node *n = &b->node[nid];
+
+	if (b->model && (start >= b->m->nodes[nid].end_pfn || frames > b->m->nodes[nid].end_pfn - start)) {
+		snprintf(err, errlen, "boot: node %u has no %llu MiB above 4 GiB", nid, (unsigned long long)(frames >> 8));
+		return -EINVAL;
+	}
+	n->desc_base = start;
+	n->desc_pa = b->model ? b->q->section_map[start >> SECTION_SHIFT] : 0;
+	b->total += frames;
+	if (b->hotplug)
+		return 0;
+	return memblock_add(&b->mb.memory, start, start + frames, (int)nid);
+}
+
+static int map_memory(struct boot *b, const struct workload *wl, char *err, size_t errlen)
+{
+	uint64_t size = b->o->size ? b->o->size : wl->size;
+	uint64_t frames = ALIGN_DOWN((size >> PAGE_SHIFT) / b->nr_nodes, SECTION_FRAMES), sections = (FIRST_PFN + frames) >> SECTION_SHIFT;
+	int rc = 0;
+
+	if (!frames) {
+		snprintf(err, errlen, "%s: at least 128 MiB a node", wl->name);
+		return -EINVAL;
+	}
+	if (b->model)
+		sections = b->m->max_pfn >> SECTION_SHIFT;
+	b->mb.memory = (struct memblock_list){ b->memory, 0, ARRAY_SIZE(b->memory) };
+	b->frames = frames;
+	b->base = FIRST_PFN;
+	b->node = aligned_alloc(_Alignof(struct meminit_node), b->nr_nodes * sizeof(*b->node));
+	b->mi.section = calloc(sections + 1, 1);
+	if (!b->node || !b->mi.section) {
+		snprintf(err, errlen, "out of memory");
+		return -ENOMEM;
+	}
+	memset(b->node, 0, b->nr_nodes * sizeof(*b->node));
+	for (unsigned i = 0; i < b->nr_nodes && !rc; i++)
+		rc = node_part(b, i, frames, err, errlen);
+	if (rc)
+		return rc;
+	b->mi.m = b->m;
+	b->mi.mb = &b->mb;
+	b->mi.nr_nodes = b->nr_nodes;
+	b->mi.node = b->node;
+	b->mi.step = b->q->knobs.memmap_init;
+	b->mi.hotplug = b->q->knobs.hotplug_init;
+	b->mi.transient = b->model;
+	for (unsigned i = 0; i < b->nr_nodes; i++)
+		for (unsigned t = 0; t < NR_DESC_ZONES; t++) /* the zone's structure is where the engine's own is */
+			b->node[i].zone[t].pa = b->model ? machine_pa(b->m, &b->q->nodes[i].zones[ZONE_NORMAL]) : 0;
+	return meminit_setup(&b->mi);
+}
+
+/* Descriptors on the host, as the setting says that their memory is. */
+static int make_array(struct boot *b, char *err, size_t errlen)
+{
+	size_t bytes = b->frames * sizeof(struct frame);
+	uint32_t kind = b->q->knobs.memmap_memory;
+	void *p = mmap(NULL, bytes + PMD_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED) {
+		snprintf(err, errlen, "boot: no %zu MiB of this computer's memory for descriptors", bytes >> 20);
+		return -ENOMEM;
+	}
+	b->desc = (struct frame *)p;
+	(void)madvise(p, bytes + PMD_SIZE, kind == MEMMAP_MEMORY_HUGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	if (kind != MEMMAP_MEMORY_FRESH)
+		memset(p, 0xff, bytes + PMD_SIZE); /* what early boot leaves is not zero either */
+	return 0;
+}
+
+static struct frame *array_start(const struct boot *b)
+{
+	return (struct frame *)(void *)ALIGN_UP((uintptr_t)b->desc, PMD_SIZE);
+}
+
+/* ---- tasks ---- */
+
+static bool point(struct boot_task *k)
+{
+	struct boot *b = k->b;
+	uint64_t n = __atomic_add_fetch(&b->done_pieces, 1, __ATOMIC_RELAXED);
+
+	if (b->o->progress)
+		b->o->progress(b->o->progress_arg, n * SECTION_FRAMES);
+	if (b->o->stop && *b->o->stop) {
+		__atomic_store_n(&b->stopping, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&b->m->stop, true, __ATOMIC_RELAXED);
+	}
+	if (k->w.c->need_resched)
+		k->w.c = machine_resched(k->w.c);
+	return !__atomic_load_n(&b->m->stop, __ATOMIC_RELAXED);
+}
+
+static void boot_node(struct boot_task *k)
+{
+	int r;
+
+	while ((r = meminit_piece(&k->w, k->nid)) != 0) {
+		if (r == -EAGAIN)
+			k->w.c = machine_wait(k->w.c, PAUSE_NS);
+		if (!point(k))
+			break;
+	}
+}
+
+static void hotplug_node(struct boot_task *k)
+{
+	struct boot *b = k->b;
+	uint64_t start = b->node[k->nid].desc_base;
+
+	for (uint64_t s = k->share * SECTION_FRAMES; s < b->frames; s += k->shares * SECTION_FRAMES) {
+		meminit_hot_add(&k->w, k->nid, ZONE_DEVICE, start + s, SECTION_FRAMES, b);
+		if (!point(k))
+			break;
+	}
+}
+
+/* All tasks begin together: threads that are a moment late would measure an idle memory. */
+static void gather(struct boot *b, unsigned which)
+{
+	__atomic_add_fetch(&b->stored[which], 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&b->stored[which], __ATOMIC_ACQUIRE) < b->nr && !__atomic_load_n(&b->m->stop, __ATOMIC_RELAXED))
+		__asm__ volatile("" ::: "memory");
+}
+
+/* As fast as this computer stores whole lines: without a thought, and past the caches. */
+static void measure_stores(struct boot_task *k)
+{
+	struct boot *b = k->b;
+	uint64_t part = b->frames / b->nr;
+	struct frame *f = array_start(b) + k->share * part;
+	uint64_t t;
+
+	gather(b, 0);
+	t = machine_now_ns(k->w.c);
+	memset(f, 0, part * sizeof(*f));
+	k->store_ns = machine_now_ns(k->w.c) - t;
+	gather(b, 1);
+	t = machine_now_ns(k->w.c);
+	meminit_run_free_nt(f, part, 0);
+	k->nt_ns = machine_now_ns(k->w.c) - t;
+}
+
+static void task_main(struct cpu *c, struct task *t)
+{
+	struct boot_task *k = t->arg;
+
+	k->w.c = c;
+	k->start_ns = machine_now_ns(c);
+	if (k->b->hotplug)
+		hotplug_node(k);
+	else
+		boot_node(k);
+	k->end_ns = machine_now_ns(k->w.c);
+	if (!k->b->model)
+		measure_stores(k);
+}
+
+static int make_tasks(struct boot *b, char *err, size_t errlen)
+{
+	b->t = aligned_alloc(_Alignof(struct boot_task), b->nr * sizeof(*b->t));
+	if (!b->t) {
+		snprintf(err, errlen, "out of memory");
+		return -ENOMEM;
+	}
+	memset(b->t, 0, b->nr * sizeof(*b->t));
+	for (unsigned i = 0; i < b->nr; i++) {
+		struct boot_task *k = &b->t[i];
+		const struct machine_node *mn;
+
+		k->b = b;
+		k->nid = (int)(i % b->nr_nodes);
+		k->share = i / b->nr_nodes;
+		k->shares = (b->nr - (unsigned)k->nid + b->nr_nodes - 1) / b->nr_nodes;
+		k->task = (struct task){ .fn = task_main, .arg = k, .name = b->hotplug ? "hotplug" : "pgdatinit" };
+		k->w = (struct meminit_worker){ .mi = &b->mi, .base = b->base, .mask = ~0ULL, .desc = b->desc ? array_start(b) : NULL };
+		if (!b->model)
+			continue;
+		mn = &b->m->nodes[k->nid];
+		cpumask_set(&k->cpu, mn->first_cpu + k->share % mn->nr_cpus);
+		k->task.affinity = &k->cpu;
+		k->window = aligned_alloc(CACHE_LINE, SECTION_FRAMES * sizeof(struct frame));
+		if (!k->window) {
+			snprintf(err, errlen, "out of memory");
+			return -ENOMEM;
+		}
+		k->w.desc = k->window;
+		k->w.mask = SECTION_FRAMES - 1;
+		k->w.base = 0;
+	}
+	return 0;
+}
+
+static int run_tasks(struct boot *b, char *err, size_t errlen)
+{
+	struct meminit_worker w = b->t[0].w;
+	int rc;
+
+	w.c = machine_boot_cpu(b->m);
+	for (unsigned i = 0; i < b->nr_nodes && !b->hotplug; i++)
+		(void)meminit_begin(&w, (int)i);
+	for (unsigned i = 0; i < b->nr; i++) {
+		rc = machine_task_start(b->m, &b->t[i].task);
+		if (rc) {
+			snprintf(err, errlen, "boot: task %u could not be started", i);
+			return rc;
+		}
+	}
+	rc = machine_run(b->m, err, errlen);
+	return rc == -EINTR ? 0 : rc;
+}
+
+/* ---- figures ---- */
+
+static void extra(struct workload_result *r, const char *name, const char *unit, uint64_t value, unsigned decimals, const char *help)
+{
+	if (r->nr_extra < ARRAY_SIZE(r->extra))
+		r->extra[r->nr_extra++] = (struct workload_extra){ name, unit, help, value, decimals };
+}
+
+static uint64_t per(uint64_t ns, uint64_t n)
+{
+	return n ? (uint64_t)((unsigned __int128)ns * 1000 / n) : 0;
+}
+
+static void limits(struct boot *b, struct workload_result *r, uint64_t line_milli)
+{
+	uint64_t store = 0, nt = 0, best;
+
+	for (unsigned i = 0; i < b->nr; i++) {
+		store = MAX(store, b->t[i].store_ns);
+		nt = MAX(nt, b->t[i].nt_ns);
+	}
+	store = per(store, b->total / b->nr * b->nr);
+	nt = per(nt, b->total / b->nr * b->nr);
+	best = store && nt ? MIN(store, nt) : MAX(store, nt);
+	extra(r, "store_line_ns", "ns", store, 3, "of 64 bytes stored to the same memory, by all tasks, as fast as memset can");
+	extra(r, "store_nt_line_ns", "ns", nt, 3, "of 64 bytes stored past the caches");
+	if (line_milli)
+		extra(r, "share_of_stores", "ratio", best * 1000 / line_milli, 3, "the faster of both over a descriptor's time");
+}
+
+static int conclude(struct boot *b, struct workload_result *r, char *err, size_t errlen)
+{
+	uint64_t start = UINT64_MAX, end = 0, done = 0, free_pages = 0, milli, slowest = 0, fastest = UINT64_MAX;
+
+	r->task = calloc(b->nr, sizeof(*r->task));
+	if (!r->task) {
+		snprintf(err, errlen, "out of memory");
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < b->nr; i++) {
+		start = MIN(start, b->t[i].start_ns);
+		end = MAX(end, b->t[i].end_ns);
+		r->cpu_ns += b->t[i].end_ns - b->t[i].start_ns;
+		slowest = MAX(slowest, b->t[i].end_ns - b->t[i].start_ns);
+		fastest = MIN(fastest, b->t[i].end_ns - b->t[i].start_ns);
+	}
+	for (unsigned i = 0; i < b->nr_nodes; i++) {
+		done += b->node[i].initialised;
+		for (unsigned t = 0; t < NR_ZONES; t++)
+			free_pages += b->node[i].zone[t].free_pages;
+	}
+	r->tasks = b->nr;
+	r->stopped = b->stopping;
+	r->elapsed_ns = r->work_ns = r->task_kernel_ns = end > start ? end - start : 0;
+	r->task_kernel_ns = r->cpu_ns;
+	r->ops = done;
+	r->bytes = done * sizeof(struct frame);
+	r->task_bytes = b->total / b->nr * PAGE_SIZE;
+	r->total = r->work_ns ? (uint64_t)((unsigned __int128)done * 1000000000ULL / r->work_ns) : 0;
+	r->min = r->median = r->max = r->total / b->nr;
+	milli = per(r->work_ns, done / b->nr_nodes);
+	extra(r, "descriptor_ns", "ns", milli, 3, "of a descriptor: the time until all is ready, by descriptors of a node");
+	extra(r, "descriptors", "", done, 0, "initialised");
+	extra(r, "ready_s", "s", r->work_ns / 1000, 6, "until all is ready");
+	extra(r, "worker_time_min_ns", "ns", fastest, 0, "of a task, the first to be done");
+	extra(r, "worker_time_max_ns", "ns", slowest, 0, "of a task, the last");
+	if (!b->model && !r->stopped)
+		limits(b, r, milli);
+	if (r->stopped || (done == b->total && (b->hotplug || free_pages == done)))
+		return 0;
+	snprintf(err, errlen, "boot: %llu of %llu descriptors initialised, %llu frames free", (unsigned long long)done,
+		 (unsigned long long)b->total, (unsigned long long)free_pages);
+	return -EBADMSG;
+}
+
+static int prepare(struct boot *b, const struct workload *wl, char *err, size_t errlen)
+{
+	const struct workload_options *o = b->o;
+	int rc;
+
+	if (o->step || o->think_ns || o->passes > 1 || o->stagger_ns || o->limit_ns || o->ops || o->check) {
+		snprintf(err, errlen, "%s: of the workloads' options it has tasks and size only", wl->name);
+		return -EINVAL;
+	}
+	for (b->nr_nodes = 0; b->model && b->nr_nodes < b->m->nr_nodes && b->m->nodes[b->nr_nodes].nr_cpus; b->nr_nodes++)
+		;
+	b->nr_nodes = MAX(b->nr_nodes, 1U);
+	b->nr = o->tasks ? o->tasks : b->nr_nodes;
+	if (b->nr < b->nr_nodes || b->nr > TASKS_MAX || b->nr >= b->m->nr_cpus + (b->model ? 1U : 0U)) {
+		snprintf(err, errlen, "%s: %u tasks; a node needs one, a CPU takes one, and there are at most %u", wl->name, b->nr, TASKS_MAX);
+		return -EINVAL;
+	}
+	rc = map_memory(b, wl, err, errlen);
+	if (!rc && !b->model)
+		rc = make_array(b, err, errlen);
+	return rc ? rc : make_tasks(b, err, errlen);
+}
+
+int boot_run(struct quire *q, const struct workload *wl, const struct workload_options *o, struct workload_result *ret, char *err,
+	     size_t errlen)
+{
+	struct boot b = { .q = q, .m = q->m, .o = o, .model = strcmp(q->m->ops->kind, "host") != 0, .hotplug = wl->kind->hotplug };
+	int rc;
+
+	*ret = (struct workload_result){ 0 };
+	if (errlen)
+		err[0] = '\0';
+	rc = prepare(&b, wl, err, errlen);
+	if (!rc)
+		rc = run_tasks(&b, err, errlen);
+	if (!rc)
+		rc = conclude(&b, ret, err, errlen);
+	for (unsigned i = 0; b.t && i < b.nr; i++)
+		free(b.t[i].window);
+	free(b.t);
+	free(b.node);
+	free(b.mi.section);
+	if (b.desc)
+		munmap(b.desc, b.frames * sizeof(struct frame) + PMD_SIZE);
+	return rc;
+}
