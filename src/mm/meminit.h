@@ -120,6 +120,13 @@ void meminit_online(struct meminit_worker *w, int nid, unsigned zone, uint64_t s
  */
 ATTR_MUST_CHECK int meminit_hot_remove(struct meminit_worker *w, int nid, unsigned zone, uint64_t start, uint64_t n);
 
+/* ---- meminit_gigantic.c ---- */
+#define MEMINIT_KEPT (PAGE_SIZE / sizeof(struct frame)) /* descriptors in the one frame that is kept */
+/* A page of 2^order frames, nobody else's: all of its descriptors, or those that stay when the rest will be shared. */
+void meminit_gigantic(struct meminit_worker *w, int nid, unsigned zone, uint64_t head, unsigned order, bool shared);
+/* Sharing failed: those that were skipped. */
+void meminit_gigantic_rest(struct meminit_worker *w, int nid, unsigned zone, uint64_t head, unsigned order);
+
 /* ---- meminit_run.c: loops over descriptors, without charges ---- */
 void meminit_run_memset(struct frame *f, uint64_t n, uint64_t flags);
 void meminit_run_words(struct frame *f, uint64_t n, uint64_t flags);

@@ -558,6 +558,48 @@ static void test_case_35(void **state)
 	free(desc);
 }
 
+/*
+ * Case 36 (b), 5 pages of 64 MiB for 500 of 1 GiB: skipped are the tails beyond the frame of descriptors that is kept, 262,080 of a 1 GiB page's
+ * 262,144 descriptors; when sharing fails, all are as if they had been written at once.
+ */
+static void test_case_36b(void **state)
+{
+	enum { ORDER = 14, PAGES = 5 };
+	struct frame *desc = new_desc(), *eager = new_desc();
+	struct map mp;
+	struct world x;
+	uint64_t all = (uint64_t)PAGES << ORDER;
+
+	(void)state;
+	assert_int_equal((1ULL << 18) - MEMINIT_KEPT, 262080);
+	map_init(&mp);
+	assert_int_equal(memblock_add(&mp.mb.memory, 0, FRAMES, 0), 0);
+	world_open(&x, &mp, MEMMAP_ZONE_JOB, desc);
+	for (uint64_t i = 0; i < PAGES; i++)
+		meminit_gigantic(&x.w, 0, ZONE_NORMAL, i << ORDER, ORDER, false);
+	assert_int_equal(x.node[0].initialised, all);
+	memcpy(eager, desc, FRAMES * sizeof(*desc));
+	world_close(&x);
+
+	world_open(&x, &mp, MEMMAP_ZONE_JOB, desc);
+	for (uint64_t i = 0; i < PAGES; i++)
+		meminit_gigantic(&x.w, 0, ZONE_NORMAL, i << ORDER, ORDER, true);
+	assert_int_equal(x.node[0].initialised, PAGES * MEMINIT_KEPT);
+	for (uint64_t i = 0; i < PAGES; i++) {
+		assert_int_equal(desc[(i << ORDER) + MEMINIT_KEPT - 1].tail.head_pfn, i << ORDER);
+		for (uint64_t k = MEMINIT_KEPT; k < 1ULL << ORDER; k++)
+			if (desc[(i << ORDER) + k].flags != MEMINIT_POISON)
+				fail_msg("tail %lu was not skipped", (unsigned long)k);
+	}
+	for (uint64_t i = 0; i < PAGES; i++)
+		meminit_gigantic_rest(&x.w, 0, ZONE_NORMAL, i << ORDER, ORDER);
+	assert_int_equal(x.node[0].initialised, all);
+	assert_memory_equal(desc, eager, FRAMES * sizeof(*desc));
+	world_close(&x);
+	free(eager);
+	free(desc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -565,6 +607,7 @@ int main(void)
 		cmocka_unit_test(test_1_2_all_steps_random_maps), cmocka_unit_test(test_3_poison),
 		cmocka_unit_test(test_4_grow_empty_zone_ends), cmocka_unit_test(test_4_grow_stops_at_sections),
 		cmocka_unit_test(test_hotplug), cmocka_unit_test(test_bad_maps), cmocka_unit_test(test_case_35),
+		cmocka_unit_test(test_case_36b),
 	};
 
 	return test_run(tests);
