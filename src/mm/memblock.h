@@ -13,8 +13,6 @@
 
 #include "mm/zone.h"
 
-#define ZONE_DEVICE NR_ZONES /* of descriptors only: device memory has no free lists */
-#define NR_DESC_ZONES (NR_ZONES + 1)
 #define MEMBLOCK_NONE (~0ULL)
 
 struct memblock_region {

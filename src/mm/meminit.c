@@ -26,7 +26,7 @@ static void zone_setup(struct meminit *mi, int nid, unsigned t)
 
 	*z = (struct meminit_zone){ .nid = nid, .type = t, .pa = z->pa };
 	mlock_init(&z->lock, RANK_ZONE, z->pa);
-	if (t < NR_ZONES)
+	if (t < ZONE_DEVICE) /* which boot knows nothing of */
 		memblock_zone_span(mi->mb, nid, (enum zone_type)t, &z->start, &z->end);
 	for (unsigned o = 0; o <= MAX_ORDER; o++) {
 		list_init(&z->free[o]);
@@ -54,7 +54,7 @@ int meminit_setup(struct meminit *mi)
 			return -EINVAL;
 		mlock_init(&n->lock, RANK_LRU, 0);
 		n->first_deferred = MEMBLOCK_NONE;
-		for (unsigned t = 0; t < NR_DESC_ZONES; t++) {
+		for (unsigned t = 0; t < NR_ZONES; t++) {
 			zone_setup(mi, (int)i, t);
 			if (n->zone[t].end) {
 				n->deferred = t;

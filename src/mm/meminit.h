@@ -26,7 +26,7 @@
 
 struct meminit_zone {
 	int nid;
-	unsigned type;       /* enum zone_type or ZONE_DEVICE */
+	unsigned type;       /* enum zone_type; ZONE_DEVICE has no free lists */
 	uint64_t start, end; /* frames */
 	paddr_t pa;          /* modelled address of this structure */
 	struct mlock lock __attribute__((aligned(64)));
@@ -47,7 +47,7 @@ struct meminit_node {
 	uint64_t initialised, freed; /* atomic: frames so far */
 	paddr_t desc_pa;            /* modelled address of the descriptor of frame desc_base */
 	uint64_t desc_base;
-	struct meminit_zone zone[NR_DESC_ZONES];
+	struct meminit_zone zone[NR_ZONES];
 } __attribute__((aligned(64)));
 
 struct meminit {

@@ -163,7 +163,7 @@ uint64_t meminit_alloc(struct meminit_worker *w, int nid, unsigned order)
 {
 	uint64_t p = MEMBLOCK_NONE;
 
-	for (unsigned t = NR_ZONES; t-- && p == MEMBLOCK_NONE;)
+	for (unsigned t = ZONE_DEVICE; t-- && p == MEMBLOCK_NONE;)
 		p = take(w, &w->mi->node[nid].zone[t], order);
 	return p;
 }

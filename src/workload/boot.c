@@ -110,7 +110,7 @@ static int map_memory(struct boot *b, const struct workload *wl, char *err, size
 	b->mi.hotplug = b->q->knobs.hotplug_init;
 	b->mi.transient = b->model;
 	for (unsigned i = 0; i < b->nr_nodes; i++)
-		for (unsigned t = 0; t < NR_DESC_ZONES; t++) /* the zone's structure is where the engine's own is */
+		for (unsigned t = 0; t < NR_ZONES; t++) /* the zone's structure is where the engine's own is */
 			b->node[i].zone[t].pa = b->model ? machine_pa(b->m, &b->q->nodes[i].zones[ZONE_NORMAL]) : 0;
 	return meminit_setup(&b->mi);
 }

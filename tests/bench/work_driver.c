@@ -190,7 +190,7 @@ static void boot(struct machine *m)
 				      .hotplug = step % (HOTPLUG_FLAG_FOLDED + 1) };
 		struct meminit_worker w = { .mi = &mi, .c = cpu, .desc = desc, .mask = ~0ULL };
 
-		for (unsigned t = 0; t < NR_DESC_ZONES; t++)
+		for (unsigned t = 0; t < NR_ZONES; t++)
 			node.zone[t].pa = machine_pa(m, &q->nodes[0].zones[ZONE_DMA32]);
 		need(meminit_setup(&mi), "meminit_setup");
 		(void)meminit_begin(&w, 0);

@@ -295,7 +295,7 @@ static void test_1_sizes_and_fields(void **state)
 	}
 	assert_false(meminit_zero_sized(b, 60));
 	assert_false(meminit_zero_sized(b, 88));
-	for (unsigned zone = 0; zone < NR_DESC_ZONES; zone++)
+	for (unsigned zone = 0; zone < NR_ZONES; zone++)
 		for (int nid = 0; nid < 256; nid += 51)
 			for (int res = 0; res < 2; res++) {
 				uint64_t flags = meminit_place(zone, nid) | (res ? FRAME_RESERVED : 0);
