@@ -199,8 +199,16 @@ static int run(int argc, char **argv)
 	for (size_t i = 0; i < a.set.nr; i++)
 		if (settings_apply(&k, "--set", a.set.v[i], err, sizeof(err)))
 			return usage_error("cases", "%s", err);
-	if (a.machine && !strcmp(a.machine, "host"))
+	if (a.machine && !strcmp(a.machine, "host")) {
 		a.jobs = 1;
+	} else if (a.machine && strcmp(a.machine, "null") != 0) {
+		struct machine_desc d;
+
+		code = machine_get(a.machine, &d); /* said once, before any case runs */
+		if (code >= 0)
+			return code;
+		machine_desc_done(&d);
+	}
 	code = choose(&a, &c);
 	if (code < 0)
 		code = a.list ? list(&c) : run_them(&a, &k, &c);

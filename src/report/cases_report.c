@@ -109,7 +109,7 @@ static void print_counts(FILE *f, const struct case_result *k, size_t nr)
 	struct case_counts n;
 
 	cases_count(k, nr, &n);
-	fprintf(f, "%" PRIu64 " cases: %" PRIu64 " exact values, %" PRIu64 " wrong; %" PRIu64 " shapes", n.cases, n.exact, n.wrong, n.shapes);
+	fprintf(f, "%" PRIu64 " case%s: %" PRIu64 " exact values, %" PRIu64 " wrong; %" PRIu64 " shapes", n.cases, n.cases == 1 ? "" : "s", n.exact, n.wrong, n.shapes);
 	if (n.broken)
 		fprintf(f, "; %" PRIu64 " failed", n.broken);
 	if (n.skipped)

@@ -45,7 +45,7 @@ load helpers.bash
 	run "$QUIRE" cases no/such.q
 	[ "$status" = 1 ]
 	run "$QUIRE" cases --machine no-such 3
-	[ "$status" = 1 ]
+	[ "$status" = 2 ]
 }
 
 @test "the list has all 36, pending ones with what is missing" {
