@@ -24,10 +24,3 @@ load helpers.bash
 	[ "$status" -eq 1 ]
 	[[ "$output" == *"s:2:"* ]]
 }
-
-@test "fidelity: the first wait of a run finds nothing of its own to fault in" {
-	printf 'fork P\nproc P: exit\nwait P\n' >"$T/w.q"
-	run "$QUIRE" fidelity --machine null --script "$T/w.q"
-	[[ "$output" != *"pgfault rose"* ]]
-	[[ "$output" == *"quire: "* ]] || [ "$status" -eq 0 ]
-}
