@@ -64,7 +64,7 @@ static const struct {
 	[F_TIMES] = { "times", -1, INT64_MAX },
 	[F_SPACE] = { "space", 0, INT64_MAX },
 	[F_NTH] = { "nth", 1, INT64_MAX },
-	[F_ORDER] = { "order", 0, 10 },
+	[F_ORDER] = { "order", 0, 18 }, /* 18: 1 GiB for a pool of huge pages */
 };
 
 static void set_field(struct inject_rule *r, enum field f, long long v)

@@ -36,6 +36,8 @@ static void rules_as_text(void **state)
 	assert_true(r.order == INJECT_ANY && r.site == INJECT_ANY);
 	r = parsed("fail_page_alloc:probability=10,interval=3,times=5,space=8192,nth=2,order=9,site=fault_huge");
 	assert_int_equal(r.kind, INJECT_FRAME_ALLOC);
+	assert_int_equal(parsed("fail_page_alloc:order=18").order, 18);
+	refused("fail_page_alloc:order=19", "18");
 	assert_true(r.probability == 10 && r.interval == 3 && r.times == 5 && r.space == 8192 && r.nth == 2 && r.order == 9);
 	assert_int_equal(r.site, PATH_FAULT_HUGE);
 	refused("failslub", "no such kind");
