@@ -146,7 +146,8 @@ static int record(struct recording *r, char *const *argv, struct output *json)
 	rc = record_run(&o, trace_writer_sink(r->w), &res, err, sizeof(err));
 	progress_clear(&r->line);
 	if (rc) {
-		code = failure("%s", err);
+		/* A Ctrl-C ends the emulator too, which is then no reason to complain about it. */
+		code = failure("%s", interrupted && !res.refs ? "interrupted before the program began" : err);
 		if (!res.refs) { /* it never ran: leave the file that may be there */
 			trace_writer_abort(r->w);
 			return code;

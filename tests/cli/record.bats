@@ -55,14 +55,13 @@ load helpers.bash
 
 @test "a terminal that goes away: what was recorded is kept" {
 	need_recorder
-	"$QUIRE" record -o x.qtr -- sleep 60 2>err.txt &
+	"$QUIRE" record -o x.qtr -- sh -c 'echo >begun; exec sleep 60' 2>err.txt &
 	pid=$!
-	until ls | grep -q 'x.qtr.tmp'; do sleep 0.1; done
-	sleep 1
+	until [ -e begun ]; do sleep 0.1; done
 	kill -HUP $pid
 	wait $pid || true
 	"$QUIRE" trace info x.qtr >out.txt
-	grep -q '^program:      sleep 60' out.txt
+	grep -q '^program:      sh -c' out.txt
 	grep -q 'interrupted' err.txt
 	! ls | grep -q tmp
 }
