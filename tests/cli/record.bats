@@ -55,7 +55,8 @@ load helpers.bash
 
 @test "a terminal that goes away: what was recorded is kept" {
 	need_recorder
-	"$QUIRE" record -o x.qtr -- sh -c 'echo >begun; exec sleep 60' 2>err.txt &
+	# Who runs the tests under nohup has SIGHUP ignored, and quire leaves that so.
+	env --default-signal=HUP "$QUIRE" record -o x.qtr -- sh -c 'echo >begun; exec sleep 60' 2>err.txt &
 	pid=$!
 	until [ -e begun ]; do sleep 0.1; done
 	kill -HUP $pid
