@@ -105,9 +105,10 @@ static int unmapping(struct bench *b, struct bench_side *s, double *ret)
 	return rc;
 }
 
-static int cow_4k(struct bench *b, struct bench_side *s, double *ret)
+/* A write to one page in each `step` after a fork. */
+static int write_after_fork(struct bench_side *s, uint64_t size, uint64_t step, double *ret)
 {
-	uint64_t at, from, size = b->o->size / 2;
+	uint64_t at, from;
 	int rc = s->ops->map(s, size, false, &at);
 
 	if (rc)
@@ -117,12 +118,17 @@ static int cow_4k(struct bench *b, struct bench_side *s, double *ret)
 		rc = s->ops->fork(s);
 	if (!rc) {
 		from = bench_cpu_ns();
-		rc = s->ops->write(s, at, size, PAGE_SIZE);
-		*ret = per(bench_cpu_ns() - from, size >> PAGE_SHIFT);
+		rc = s->ops->write(s, at, size, step);
+		*ret = per(bench_cpu_ns() - from, size / step);
 		s->ops->end_child(s);
 	}
 	s->ops->unmap(s, at, size);
 	return rc;
+}
+
+static int cow_4k(struct bench *b, struct bench_side *s, double *ret)
+{
+	return write_after_fork(s, b->o->size / 2, PAGE_SIZE, ret);
 }
 
 static int forking(struct bench *b, struct bench_side *s, double *ret)
@@ -147,22 +153,7 @@ static int forking(struct bench *b, struct bench_side *s, double *ret)
 /* The first write to each 2 MiB after a fork: where tables are shared, it copies one. */
 static int first_write(struct bench *b, struct bench_side *s, double *ret)
 {
-	uint64_t at, from, size = b->o->fork_size;
-	int rc = s->ops->map(s, size, false, &at);
-
-	if (rc)
-		return rc;
-	rc = s->ops->write(s, at, size, PAGE_SIZE);
-	if (!rc)
-		rc = s->ops->fork(s);
-	if (!rc) {
-		from = bench_cpu_ns();
-		rc = s->ops->write(s, at, size, PMD_SIZE);
-		*ret = per(bench_cpu_ns() - from, size / PMD_SIZE);
-		s->ops->end_child(s);
-	}
-	s->ops->unmap(s, at, size);
-	return rc;
+	return write_after_fork(s, b->o->fork_size, PMD_SIZE, ret);
 }
 
 static int tlb_hit(struct bench *b, struct bench_side *s, double *ret)
