@@ -15,6 +15,7 @@
 #include "mm/fault_int.h"
 #include "mm/fork_shared.h"
 #include "mm/hugecopy.h"
+#include "mm/nonpresent.h"
 
 struct fork_copy {
 	struct cpu *c;
@@ -39,7 +40,9 @@ ATTR_NOINLINE static void fork_copy_pte(struct fork_copy *k, const struct pt_ref
 	pte_t e = pte_peek(src);
 
 	(void)machine_work(c, PATH_FORK_PTE, 1);
-	if (!(e & PTE_SOFT_ZERO)) {
+	if (unlikely(!pte_present(e))) {
+		e = nonpresent_fork(c, src, dst, e, k->child, k->rss);
+	} else if (!(e & PTE_SOFT_ZERO)) {
 		struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);
 
 		frame_get(c, head);
@@ -56,7 +59,7 @@ ATTR_NOINLINE static void fork_copy_pte(struct fork_copy *k, const struct pt_ref
 /* Is the page to be copied instead of shared? */
 static inline bool fork_is_pinned(const struct machine *m, pte_t e)
 {
-	return (e & PTE_SOFT_EXCLUSIVE) && frame_pinned(frame_head(m, frame_of(m, pte_pfn(e))));
+	return (e & PTE_SOFT_EXCLUSIVE) && pte_present(e) && frame_pinned(frame_head(m, frame_of(m, pte_pfn(e))));
 }
 
 /* Give the child `copy` of the pinned page that e maps. Under the tables' locks. */
@@ -133,10 +136,12 @@ ATTR_NOINLINE static int fork_copy_huge_pmd(struct fork_copy *k, const struct pt
 	pt_lock(c, src->table);
 	pt_lock(c, dst->table);
 	pte_t e = pte_read(c, src);
-	bool huge = pmd_huge(e);
+	bool huge = pmd_leaf(e);
 
 	if (huge) {
-		if (!(e & PTE_SOFT_ZERO)) {
+		if (!pte_present(e)) {
+			e = nonpresent_fork(c, src, dst, e, k->child, k->rss);
+		} else if (!(e & PTE_SOFT_ZERO)) {
 			struct frame *head = frame_of(c->m, pte_pfn(e));
 
 			frame_get(c, head);
@@ -212,7 +217,7 @@ static int fork_copy_pmd(struct fork_copy *k, const struct pt_ref *src, vaddr_t 
 		}
 		thp_split_pmd(c, k->parent_vma, src, va);
 		e = pte_read(c, src);
-	} else if (!rc && pmd_huge(e)) {
+	} else if (!rc && pmd_leaf(e)) {
 		rc = fork_copy_huge_pmd(k, src, &dst);
 		if (rc != -EAGAIN)
 			return rc;

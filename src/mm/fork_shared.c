@@ -15,7 +15,7 @@
  *     table bytes count what an address space reaches: each sharer counts the whole table. nr_page_table_pages counts
  *     frames, hence once. pt_rss says what to count; it is made when a table becomes shared.
  *  H4 All entries of a shared table lie in private areas of each sharer that a fork copies, none VM_LOCKED, and none
- *     maps a pinned page. FRAME_TABLE_PINNED (a pin was taken through the table, or a pinned page came into it) tells
+ *     maps a pinned page or stands for one that is absent. FRAME_TABLE_PINNED (such a one may be in the table) tells
  *     that a look is needed; FRAME_TABLE_MIXED that not all entries are anonymous pages. Both may be set needlessly.
  *
  * Protocol
@@ -99,7 +99,7 @@ ATTR_NOINLINE static bool areas_allow(struct cpu *c, struct mm *mm, struct frame
 }
 
 /* Under the table's lock, which is not shared. Forgets the mark where it is needless. */
-ATTR_NOINLINE static bool has_pinned(struct cpu *c, struct frame *t)
+ATTR_NOINLINE static bool has_special(struct cpu *c, struct frame *t)
 {
 	struct pt_ref r = pt_ref_at(c, t, 0, PAGE_SHIFT);
 
@@ -107,6 +107,8 @@ ATTR_NOINLINE static bool has_pinned(struct cpu *c, struct frame *t)
 		pt_touch_line(c, &r, i == 0);
 		pte_t e = pte_peek(&r);
 
+		if (e && !pte_present(e))
+			return true;
 		if ((e & PTE_SOFT_EXCLUSIVE) && frame_pinned(frame_head(c->m, frame_of(c->m, pte_pfn(e)))))
 			return true;
 	}
@@ -147,7 +149,7 @@ static bool share_count(struct cpu *c, struct frame *t)
 	uint32_t n = sharers(t);
 
 	if (!n) {
-		ok = t->nr_tables && !((frame_flags(t) & FRAME_TABLE_PINNED) && has_pinned(c, t));
+		ok = t->nr_tables && !((frame_flags(t) & FRAME_TABLE_PINNED) && has_special(c, t));
 		if (ok) {
 			count_entries(c, t);
 			t->pt_mm = NULL;

@@ -44,7 +44,7 @@
 #define FRAME_LOCKED (1ULL << 19)
 #define FRAME_FILE (1ULL << 20) /* page cache */
 #define FRAME_TABLE_MIXED (1ULL << 21)  /* table: may have entries that map no anonymous page (fork_shared.c, H4) */
-#define FRAME_TABLE_PINNED (1ULL << 22) /* table: may map pinned pages */
+#define FRAME_TABLE_PINNED (1ULL << 22) /* table: may map pinned pages, or have entries that are neither empty nor present */
 #define FRAME_CLEARED (1ULL << 31) /* on a CPU's list, and taken from it: its bytes are zero */
 #define FRAME_HUGETLB (1ULL << 23) /* head of a page of a huge-page pool (hugetlb.h) */
 #define FRAME_HUGETLB_FREE (1ULL << 24) /* ... that is on its node's list */

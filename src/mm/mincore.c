@@ -35,11 +35,13 @@ static void in_core(struct cpu *c, const struct vma *v, vaddr_t start, vaddr_t e
 	if (table)
 		r = pt_ref_at(c, frame_of(c->m, pte_pfn(pmd)), start, PAGE_SHIFT);
 	for (vaddr_t va = start; va < end; va += PAGE_SIZE) {
-		bool mapped = pmd_huge(pmd);
+		bool mapped = pmd_leaf(pmd);
 
 		if (table) {
 			pt_touch_line(c, &r, va == start);
-			mapped = pte_present(pte_peek(&r));
+			pte_t e = pte_peek(&r);
+
+			mapped = pte_present(e) || pte_is_migration(e);
 			pt_ref_next(&r);
 		}
 		*vec++ = mapped || in_cache(c, v, va);

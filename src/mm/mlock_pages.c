@@ -1,4 +1,7 @@
-/* Counting what is resident as locked, when an area becomes VM_LOCKED or ceases to be. Under mmap_lock for writing. */
+/*
+ * Counting what is resident as locked, when an area becomes VM_LOCKED or ceases to be. Under mmap_lock for writing. What is being
+ * moved is counted when its mapping is put back, by the area's flags of then.
+ */
 #include "mm/fault.h"
 #include "mm/rmap.h"
 
@@ -16,11 +19,12 @@ static inline void mlock_folio(struct pt_range *w, struct frame *head)
 ATTR_NOINLINE static bool mlock_pte(struct pt_range *w, const struct pt_ref *r, vaddr_t va)
 {
 	pte_t e = pte_peek(r);
-	struct frame *page = frame_of(w->c->m, pte_pfn(e));
 
 	(void)va;
-	if (e & PTE_SOFT_ZERO)
+	if ((e & PTE_SOFT_ZERO) || !pte_present(e))
 		return false;
+	struct frame *page = frame_of(w->c->m, pte_pfn(e));
+
 	frame_touch(w->c, page, TOUCH_READ);
 	if (!(frame_flags(page) & (FRAME_HEAD | FRAME_TAIL)))
 		mlock_folio(w, page);
@@ -32,7 +36,7 @@ ATTR_NOINLINE static bool mlock_huge_pmd(struct pt_range *w, const struct pt_ref
 	pte_t e = pte_peek(r);
 
 	(void)va;
-	if (!(e & PTE_SOFT_ZERO))
+	if (!(e & PTE_SOFT_ZERO) && pte_present(e))
 		mlock_folio(w, frame_of(w->c->m, pte_pfn(e)));
 	return false;
 }

@@ -48,6 +48,7 @@ struct mm {
 	int64_t pgtables_bytes;  /* a */
 	int64_t huge_mapped;     /* a: 2 MiB anonymous mappings now */
 	int64_t shared_tables;   /* a: PMD entries of tables that others may share (fork_shared.c) */
+	int64_t swapents;        /* a: entries whose pages are in swap slots */
 	int64_t hugetlb_pages;   /* a: base pages mapped from pools of huge pages: no part of rss */
 
 	struct cpumask cpus;     /* a: CPUs that may hold translations */

@@ -63,10 +63,10 @@ static bool move_pmd(struct cpu *c, struct mm *mm, const struct pt_ref *src, con
 	if (ok) {
 		pte_t e = pte_xchg(c, src, 0);
 
-		if (pmd_huge(e) && src->table != dst->table)
+		if (pmd_leaf(e) && src->table != dst->table)
 			pt_deposit(c, dst->table, pt_withdraw(c, src->table));
 		pte_write(c, dst, e);
-		tlb_flush_for(c, mm, old, old + PMD_SIZE, pmd_huge(e) ? PMD_SHIFT : PAGE_SHIFT, !pmd_huge(e), FLUSH_MREMAP);
+		tlb_flush_for(c, mm, old, old + PMD_SIZE, pmd_leaf(e) ? PMD_SHIFT : PAGE_SHIFT, !pmd_leaf(e), FLUSH_MREMAP);
 	}
 	unlock_pair(c, src->table, dst->table);
 	return ok;
@@ -87,7 +87,7 @@ static int move_step(struct cpu *c, struct vma *from, struct pt_ref *src, vaddr_
 		return rc;
 	if (len == PMD_SIZE && move_pmd(c, mm, src, &dst, old))
 		return 0;
-	if (pmd_huge(e))
+	if (pmd_leaf(e))
 		thp_split_pmd(c, from, src, old);
 	rc = pt_unshare_part(c, mm, src, old, old + len);
 	if (rc)

@@ -7,7 +7,7 @@
  *     lock for PTEs; upper levels under mm->ptl.
  *     A PMD entry that points to a table without PTE_WRITE: others share the table, and nothing in it may be changed
  *     before it has been made one's own (fork_shared.h).
- *  P3 For every huge PMD of anonymous memory one PTE table is deposited (priv of the PMD table's frame), so that a split
+ *  P3 For every huge PMD of anonymous memory, also while it is a migration entry, one PTE table is deposited (priv of the PMD table's frame), so that a split
  *     never has to allocate. Pages of a pool (hugetlb.h), which are never split, have none.
  *  P4 Each change of a present entry is followed by the flush that tlb.h demands before the frame is reused.
  */
@@ -46,10 +46,54 @@ static inline unsigned pt_index(vaddr_t va, unsigned shift)
 	return (unsigned)(va >> shift) & (PT_ENTRIES - 1);
 }
 
+/*
+ * Entries that are not empty but map nothing have a type. Where they mean something PTE_WRITE, PTE_ACCESSED, PTE_DIRTY and
+ * PTE_SOFT_EXCLUSIVE keep their places, and PTE_HUGE in a PMD entry; the address field holds a frame number (migration, hwpoison) or
+ * a swap slot. Markers of pools of huge pages (hugetlb.h) are bits of their own.
+ */
+#define PTE_TYPE_SHIFT 54
+#define PTE_TYPE_MASK (15ULL << PTE_TYPE_SHIFT)
+enum pte_type {
+	PTE_TYPE_NONE,
+	PTE_TYPE_SWAP,      /* the page is in a swap slot; counted in mm->swapents */
+	PTE_TYPE_MIGRATION, /* the page is being moved: whoever needs it waits until its folio is unlocked. Counted in rss, not in mapcounts */
+	PTE_TYPE_HWPOISON,  /* the page could not be read: SIGBUS */
+	PTE_TYPE_GUARD,     /* MADV_GUARD_INSTALL: SIGSEGV */
+};
+
+static inline enum pte_type pte_type(pte_t e)
+{
+	return pte_present(e) ? PTE_TYPE_NONE : (enum pte_type)((e & PTE_TYPE_MASK) >> PTE_TYPE_SHIFT);
+}
+
+static inline bool pte_is_migration(pte_t e)
+{
+	return pte_type(e) == PTE_TYPE_MIGRATION;
+}
+
+static inline bool pte_is_swap(pte_t e)
+{
+	return pte_type(e) == PTE_TYPE_SWAP;
+}
+
+/* The migration entry for the page that `e` maps. */
+static inline pte_t pte_to_migration(pte_t e)
+{
+	pte_t keep = PTE_ADDR_MASK | PTE_WRITE | PTE_ACCESSED | PTE_DIRTY | PTE_HUGE | PTE_SOFT_EXCLUSIVE;
+
+	return (e & keep) | ((pte_t)PTE_TYPE_MIGRATION << PTE_TYPE_SHIFT);
+}
+
 /* Maps a page of this level's size; `e` is from a PMD table. */
 static inline bool pmd_huge(pte_t e)
 {
 	return pte_present(e) && (e & PTE_HUGE);
+}
+
+/* The same, or stands for one that is being moved: a PTE table is deposited for either (P3). */
+static inline bool pmd_leaf(pte_t e)
+{
+	return pmd_huge(e) || ((e & PTE_HUGE) && pte_is_migration(e));
 }
 
 /* Points to a PTE table. A huge PMD that is being split is neither mapped by the hardware nor a table. */

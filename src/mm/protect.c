@@ -8,6 +8,7 @@
  * set meanwhile.
  */
 #include "mm/fault.h"
+#include "mm/nonpresent.h"
 #include "mm/rmap.h"
 
 struct protect {
@@ -42,6 +43,10 @@ static inline void protect_one(struct pt_range *w, const struct pt_ref *r, vaddr
 	pte_t old = pte_peek(r), n;
 
 	(void)machine_work(w->c, PATH_PROTECT, 1);
+	if (unlikely(!pte_present(old))) {
+		nonpresent_protect(w->c, r, old);
+		return;
+	}
 	do {
 		n = protect_entry(w->v, p->flags, old);
 		if (n == old)

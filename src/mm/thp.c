@@ -172,7 +172,7 @@ static void split_fill(struct cpu *c, struct quire *q, struct frame *table, pte_
 	table->nr_tables = PT_ENTRIES;
 	if (thp_is_zero(e))
 		pt_mark(table, FRAME_TABLE_MIXED);
-	else if (frame_pinned(frame_of(c->m, first)))
+	else if (!pte_present(e) || frame_pinned(frame_of(c->m, first)))
 		pt_mark(table, FRAME_TABLE_PINNED);
 }
 
@@ -195,16 +195,17 @@ ATTR_NOINLINE void thp_split_pmd(struct cpu *c, struct vma *v, const struct pt_r
 	pt_lock(c, pmd->table);
 	pte_t e = pte_read(c, pmd);
 
-	if (pmd_huge(e)) {
+	if (pmd_leaf(e)) {
 		struct frame *table = pt_withdraw(c, pmd->table);
 
 		/* Out of the hardware's reach, but still taken: no bit that it sets meanwhile is lost. */
-		e = pte_xchg(c, pmd, (e & ~PTE_PRESENT) | PTE_PROTNONE);
+		if (pte_present(e))
+			e = pte_xchg(c, pmd, (e & ~PTE_PRESENT) | PTE_PROTNONE);
 		if (e & PTE_PRESENT)
 			tlb_flush_for(c, v->mm, base, base + PMD_SIZE, PMD_SHIFT, false, FLUSH_SPLIT);
 		machine_path(c, PATH_SPLIT_PMD);
 		split_fill(c, v->mm->q, table, e);
-		if (!thp_is_zero(e))
+		if (!thp_is_zero(e) && pte_present(e))
 			split_counts(c, v, frame_of(c->m, pte_pfn(e)));
 		pte_write(c, pmd, pt_table_entry(c->m, table));
 		vmstat_inc(c, VM_thp_split_pmd);
@@ -219,6 +220,6 @@ void thp_split_boundary(struct cpu *c, struct vma *v, vaddr_t va)
 
 	if (v->file || (v->flags & VM_HUGETLB) || IS_ALIGNED(va, PMD_SIZE) || pt_pmd(c, v->mm, va, false, &pmd))
 		return;
-	if (pmd_huge(pte_read(c, &pmd)))
+	if (pmd_leaf(pte_read(c, &pmd)))
 		thp_split_pmd(c, v, &pmd, va);
 }

@@ -130,7 +130,7 @@ static bool range_huge(struct pt_range *w, const struct pt_ref *pmd, vaddr_t sta
 	if (end - start < PMD_SIZE) {
 		if (w->keeps) {
 			pt_lock(c, pmd->table);
-			bool keep = pmd_huge(pte_peek(pmd)) && w->keeps(w, pmd);
+			bool keep = pmd_leaf(pte_peek(pmd)) && w->keeps(w, pmd);
 
 			pt_unlock(c, pmd->table);
 			if (keep)
@@ -140,7 +140,7 @@ static bool range_huge(struct pt_range *w, const struct pt_ref *pmd, vaddr_t sta
 		return false;
 	}
 	pt_lock(c, pmd->table);
-	bool huge = pmd_huge(pte_peek(pmd));
+	bool huge = pmd_leaf(pte_peek(pmd));
 	bool relax = huge && w->huge(w, pmd, start);
 
 	pt_unlock(c, pmd->table);
@@ -171,7 +171,7 @@ void pt_for_range(struct pt_range *w, vaddr_t start, vaddr_t end)
 		pt_touch_line(c, &pmd, first);
 		pte_t e = pte_peek(&pmd);
 
-		if (pmd_huge(e)) {
+		if (pmd_leaf(e)) {
 			if (range_huge(w, &pmd, va, next))
 				continue;
 			e = pte_read(c, &pmd);

@@ -7,11 +7,12 @@
  */
 #include "base/assert.h"
 #include "mm/fault.h"
+#include "mm/nonpresent.h"
 #include "mm/rmap.h"
 
 struct zap {
 	struct mmu_gather *g;
-	int64_t rss[NR_RSS];
+	int64_t rss[NR_RSS + 1]; /* the last one: what was no resident page */
 };
 
 ATTR_NOINLINE static bool zap_pte(struct pt_range *w, const struct pt_ref *r, vaddr_t va)
@@ -21,6 +22,10 @@ ATTR_NOINLINE static bool zap_pte(struct pt_range *w, const struct pt_ref *r, va
 	pte_t e = pte_xchg(c, r, 0);
 
 	(void)machine_work(c, PATH_ZAP, 1);
+	if (unlikely(!pte_present(e))) {
+		z->rss[nonpresent_zap(c, w->v, e)] -= 1;
+		return false;
+	}
 	tlb_gather_range(z->g, va, PAGE_SIZE);
 	if (e & PTE_SOFT_ZERO)
 		return false;
@@ -45,9 +50,13 @@ ATTR_NOINLINE static bool zap_huge_pmd(struct pt_range *w, const struct pt_ref *
 	pte_t e = pte_xchg(c, r, 0);
 
 	(void)machine_work(c, PATH_ZAP_HUGE, 1);
-	tlb_gather_range(z->g, va, PMD_SIZE);
 	pt_free_table(c, w->v->mm, pt_withdraw(c, r->table));
 	machine_path(c, PATH_ZAP_HUGE);
+	if (unlikely(!pte_present(e))) {
+		z->rss[nonpresent_zap(c, w->v, e)] -= HPAGE_PMD_NR;
+		return false;
+	}
+	tlb_gather_range(z->g, va, PMD_SIZE);
 	if (e & PTE_SOFT_ZERO)
 		return false;
 	struct frame *head = frame_of(c->m, pte_pfn(e));
@@ -103,7 +112,7 @@ ATTR_NOINLINE static bool lazyfree_pte(struct pt_range *w, const struct pt_ref *
 	pte_t e = pte_peek(r);
 
 	(void)machine_work(c, PATH_LAZYFREE, 1);
-	if (e & PTE_SOFT_ZERO)
+	if ((e & PTE_SOFT_ZERO) || !pte_present(e))
 		return false;
 	struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);
 
@@ -128,7 +137,7 @@ ATTR_NOINLINE static bool lazyfree_huge_pmd(struct pt_range *w, const struct pt_
 	pte_t e = pte_peek(r);
 
 	(void)machine_work(c, PATH_LAZYFREE, 1);
-	if (e & PTE_SOFT_ZERO)
+	if ((e & PTE_SOFT_ZERO) || !pte_present(e))
 		return false;
 	struct frame *head = frame_of(c->m, pte_pfn(e));
 
@@ -148,7 +157,7 @@ static bool lazyfree_keeps(struct pt_range *w, const struct pt_ref *r)
 {
 	pte_t e = pte_peek(r);
 
-	return (e & PTE_SOFT_ZERO) || !frame_mapped_once(frame_of(w->c->m, pte_pfn(e)));
+	return (e & PTE_SOFT_ZERO) || !pte_present(e) || !frame_mapped_once(frame_of(w->c->m, pte_pfn(e)));
 }
 
 void zap_lazyfree_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end)

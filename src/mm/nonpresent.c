@@ -1,0 +1,49 @@
+/*
+ * Entries that are not empty and map nothing: zap, mprotect and fork of them, and faults on them.
+ *
+ * A migration entry holds no reference and no mapcount, only a place among the resident pages of its address space. The folio stays
+ * as long as the entry does, since whoever moves it has it locked and removes all its migration entries before he unlocks it. Whoever
+ * finds one under the table's lock may therefore look at the folio. It may be zapped, moved and copied like any other entry: who puts
+ * the mappings back finds what is there then.
+ */
+#include "mm/nonpresent.h"
+
+#include "base/assert.h"
+#include "mm/rmap.h"
+
+static struct frame *entry_folio(const struct cpu *c, pte_t e)
+{
+	return frame_head(c->m, frame_of(c->m, pte_pfn(e)));
+}
+
+unsigned nonpresent_zap(struct cpu *c, const struct vma *v, pte_t e)
+{
+	(void)v;
+	ASSERT(pte_is_migration(e));
+	struct frame *head = entry_folio(c, e);
+
+	frame_touch(c, head, TOUCH_READ);
+	return frame_rss(head);
+}
+
+void nonpresent_protect(struct cpu *c, const struct pt_ref *r, pte_t e)
+{
+	ASSERT(pte_is_migration(e));
+	if (e & PTE_WRITE)
+		pte_write(c, r, e & ~PTE_WRITE);
+}
+
+pte_t nonpresent_fork(struct cpu *c, const struct pt_ref *src, const struct pt_ref *dst, pte_t e, struct mm *child, int64_t *rss)
+{
+	pte_t shared = e & ~(PTE_WRITE | PTE_SOFT_EXCLUSIVE);
+	struct frame *head = entry_folio(c, e);
+
+	(void)child;
+	ASSERT(pte_is_migration(e));
+	if (!(e & PTE_HUGE))
+		pt_mark(dst->table, FRAME_TABLE_PINNED);
+	if (e != shared)
+		pte_write(c, src, shared);
+	rss[frame_rss(head)] += e & PTE_HUGE ? HPAGE_PMD_NR : 1;
+	return shared & ~PTE_ACCESSED;
+}
