@@ -89,6 +89,10 @@ enum inject_site {
 enum lock_rank {
 	RANK_MMLIST,
 	RANK_MMAP_LOCK, /* two of these only in fork: parent, then child */
+	RANK_FOLIO,     /* a folio */
+	RANK_HUGETLB,   /* faults on one page of a pool of huge pages */
+	RANK_I_MMAP,    /* areas that map a file */
+	RANK_ANON_VMA,  /* areas that may map an anonymous page: a tree's root */
 	RANK_FILE,      /* page cache of a file */
 	RANK_PTL,       /* page-table locks; two of these only source before destination (mremap, fork) */
 	RANK_LRU,

@@ -416,7 +416,7 @@ void hugetlb_boot(struct cpu *c, struct quire *q)
 
 	mlock_init(&q->hugetlb.lock, RANK_LRU, machine_pa(q->m, &q->hugetlb.lock));
 	for (unsigned i = 0; i < HUGETLB_FAULT_LOCKS; i++)
-		mrwlock_init(&q->hugetlb.fault[i], RANK_FILE, machine_pa(q->m, &q->hugetlb.fault[i]));
+		mrwlock_init(&q->hugetlb.fault[i], RANK_HUGETLB, machine_pa(q->m, &q->hugetlb.fault[i]));
 	q->hugetlb.h[HUGETLB_2M].overcommit = q->knobs.hugetlb_2m_overcommit;
 	/* The larger ones first, while memory is in one piece. */
 	for (unsigned s = NR_HUGETLB_SIZES; s-- > 0;) {
