@@ -249,6 +249,7 @@ struct task {
 	uint64_t wake_time_ps;  /* when it became runnable or will wake */
 	uint64_t seq;           /* order of creation: the last tie-break */
 	bool wake_pending;      /* a wake arrived before the block */
+	unsigned pf;            /* the engine's: PF_* (alloc_slow.h) */
 	struct list_head link;  /* run queue or sleepers; private to the machine */
 	void *priv;             /* private to the machine */
 };

@@ -1,6 +1,6 @@
 /*
- * What the files of the page allocator share: memmap.c, zone.c, buddy.c, pcp.c, page_alloc.c, frame.c,
- * memory_validate.c.
+ * What the files of the page allocator share: memmap.c, zone.c, buddy.c, pcp.c, page_alloc.c, alloc_slow.c,
+ * frame.c, memory_validate.c.
  */
 #ifndef QUIRE_MM_ALLOC_INT_H
 #define QUIRE_MM_ALLOC_INT_H
@@ -82,10 +82,22 @@ static inline void memmap_touch_link(struct cpu *c, const struct list_head *l)
 /* Watermarks and reserves of all zones, sizes of the per-CPU lists; after the zones' extents are known. */
 void zone_setup_watermarks(struct quire *q);
 void pcp_setup(struct quire *q);
-/* Can the zone give a block and stay above the mark, its boost included? Charges the look. */
-bool zone_watermark_ok(struct cpu *c, struct zone *z, unsigned order, enum zone_watermark mark, enum zone_type highest);
+/* A watermark in frames, its boost included. */
+static inline uint64_t zone_wmark_pages(const struct zone *z, enum zone_watermark mark)
+{
+	return z->watermark[mark] + __atomic_load_n(&z->watermark_boost, __ATOMIC_RELAXED);
+}
+
+/*
+ * Can the zone give a block to a request that may use zones up to `highest`, and keep more than `mark` frames? alloc_flags: ALLOC_*
+ * that lower the mark. Charges the look.
+ */
+bool zone_watermark_ok(struct cpu *c, struct zone *z, unsigned order, uint64_t mark, enum zone_type highest, unsigned alloc_flags);
+/* The same if so many frames were free: what reclaim could make of it, or what compaction may count on. */
+bool zone_watermark_ok_free(struct cpu *c, struct zone *z, unsigned order, uint64_t mark, enum zone_type highest, unsigned alloc_flags,
+			    uint64_t free);
 /* The same of n single frames. */
-bool zone_watermark_ok_bulk(struct cpu *c, struct zone *z, uint64_t n, enum zone_watermark mark, enum zone_type highest);
+bool zone_watermark_ok_bulk(struct cpu *c, struct zone *z, uint64_t n, uint64_t mark, enum zone_type highest);
 /*
  * Raise the watermarks for a while, since a pageblock was about to be mixed: memory freed meanwhile makes the next mixing
  * less likely. z->lock held. And the end of it, z->lock not held.
@@ -96,6 +108,26 @@ void zone_boost_end(struct cpu *c, struct zone *z);
 /* ---- zonelist.c ---- */
 /* Each node's order of fallback, and where its movable zone starts. Nothing but the machine's nodes and the knobs is needed. */
 void zonelist_setup(struct quire *q);
+
+/* ---- page_alloc.c ---- */
+/* How an attempt is made: the watermark that must hold (enum zone_watermark, in the low bits), and Linux's ALLOC_*. */
+#define ALLOC_WMARK_MASK 3U
+#define ALLOC_NO_WATERMARKS (1U << 2)
+#define ALLOC_OOM (1U << 3)         /* a task that is being killed: half of the mark */
+#define ALLOC_NON_BLOCK (1U << 4)   /* with MIN_RESERVE: a quarter of what is left of the mark too */
+#define ALLOC_MIN_RESERVE (1U << 5) /* GFP_HIGH: half of the mark */
+#define ALLOC_NOFRAGMENT (1U << 8)  /* the preferred node only, and no mixing of types within a pageblock */
+#define ALLOC_KSWAPD (1U << 11)
+#define ALLOC_RESERVES (ALLOC_OOM | ALLOC_NON_BLOCK | ALLOC_MIN_RESERVE)
+
+/* One look through the zones, nearest node first. NULL: none gives a block under these flags. */
+struct frame *zonelist_alloc(struct cpu *c, const struct alloc_context *ac, unsigned alloc_flags);
+/* Is there another zone to go to before types mix? */
+bool zonelist_keeps_types_apart(const struct quire *q, const struct alloc_context *ac);
+
+/* ---- alloc_slow.c ---- */
+/* After the first look at the low watermark found nothing. */
+struct frame *alloc_slow(struct cpu *c, const struct alloc_context *ac);
 
 /* ---- frame.c ---- */
 void frame_prep(struct cpu *c, struct frame *f, unsigned order, bool compound);
@@ -112,10 +144,22 @@ struct frame *buddy_alloc(struct cpu *c, struct zone *z, unsigned order, enum mi
 struct frame *buddy_alloc_upto(struct cpu *c, struct zone *z, unsigned order, unsigned *order_io, enum migrate_type mt,
 			       bool nofragment);
 void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
+/*
+ * Take the free block that starts at pfn_v off its list, whatever its order, for who scans for free memory. Returns its frames, 0:
+ * no free block starts there (deferred sections are not written yet: nor there), or the zone would fall to its min watermark.
+ * Blocks of a pageblock or near it make their pageblock movable. The block is nobody's: split_free_block and frame_prep to use
+ * it, buddy_free of its parts to give it back.
+ */
+uint64_t isolate_free_block(struct cpu *c, struct zone *z, uint64_t pfn_v, unsigned *ret_order);
 /* Take this very block, which is free and of this order. */
 void buddy_take_block(struct cpu *c, struct zone *z, struct frame *f, unsigned order);
 /* Put a block on a free list, uncharged (boot). */
 void buddy_seed(struct quire *q, struct zone *z, uint64_t pfn_v, unsigned order, enum migrate_type mt);
+
+/*
+ * Of an isolated block, which needs no lock: blocks of a smaller order, each as isolated and ready for frame_prep or buddy_free.
+ */
+void split_free_block(struct cpu *c, struct frame *f, unsigned order, unsigned to);
 
 /* ---- pcp.c ---- */
 /* Which of a per-CPU list's orders (0 to 3, and huge pages), or -1: not kept there. */

@@ -293,6 +293,41 @@ struct frame *buddy_alloc_upto(struct cpu *c, struct zone *z, unsigned order, un
 	return f;
 }
 
+uint64_t isolate_free_block(struct cpu *c, struct zone *z, uint64_t pfn_v, unsigned *ret_order)
+{
+	uint64_t start = ALIGN_DOWN(pfn_v, PAGEBLOCK_FRAMES), n;
+	struct frame *f = frame_of(c->m, pfn(pfn_v));
+
+	if (pfn_v < z->first_pfn || pfn_v >= z->deferred_pfn)
+		return 0;
+	frame_touch(c, f, TOUCH_READ);
+	if (!(frame_flags(f) & FRAME_BUDDY))
+		return 0;
+	*ret_order = frame_order(f);
+	n = 1ULL << *ret_order;
+	/* As if it were allocated, by a request for the lowest zone; the boost is not for this. */
+	if (!zone_watermark_ok(c, z, 0, z->watermark[WMARK_MIN] + n, ZONE_DMA32, 0))
+		return 0;
+	buddy_take_block(c, z, f, *ret_order);
+	/* Its pageblock, half of it at least, will hold pages that can be moved. */
+	if (*ret_order >= PAGEBLOCK_ORDER - 1 && start >= z->start_pfn && start + PAGEBLOCK_FRAMES <= z->deferred_pfn) {
+		if (*ret_order < PAGEBLOCK_ORDER)
+			pageblock_move_free(c, z, start, MIGRATE_MOVABLE);
+		pageblocks_retype(c, z, start, MAX(n, PAGEBLOCK_FRAMES), MIGRATE_MOVABLE);
+	}
+	return n;
+}
+
+void split_free_block(struct cpu *c, struct frame *f, unsigned order, unsigned to)
+{
+	uint64_t flags = frame_flags(f) & (FRAME_PLACE_MASK | FRAME_FRESH);
+
+	for (uint64_t at = 0; at < 1ULL << order; at += 1ULL << to) {
+		frame_flags_put(f + at, flags);
+		frame_touch(c, f + at, TOUCH_WRITE);
+	}
+}
+
 void buddy_take_block(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 {
 	ASSERT((frame_flags(f) & FRAME_BUDDY) && frame_order(f) == order);

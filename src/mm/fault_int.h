@@ -109,7 +109,7 @@ static inline unsigned thp_gfp(const struct knobs *k, const struct vma *v)
 
 	switch (k->thp_defrag) {
 	case THP_DEFRAG_ALWAYS:
-		return GFP_TRANSHUGE;
+		return GFP_TRANSHUGE | (advised ? 0 : GFP_NORETRY);
 	case THP_DEFRAG_DEFER:
 		return GFP_TRANSHUGE_LIGHT | GFP_KSWAPD_RECLAIM;
 	case THP_DEFRAG_DEFER_MADVISE:

@@ -86,6 +86,19 @@ int extfrag_index(const struct free_blocks *b, unsigned order)
 	return 1000 - (int)((1000 + free * 1000 / (1ULL << order)) / blocks);
 }
 
+int zone_extfrag_index(struct cpu *c, const struct zone *z, unsigned order)
+{
+	struct free_blocks b = { 0 };
+
+	/* Deferred sections are blocks of the largest order. */
+	if (__atomic_load_n(&z->deferred_pfn, __ATOMIC_RELAXED) < z->end_pfn)
+		return -1000;
+	for (unsigned o = 0; o <= MAX_ORDER; o++)
+		b.nr[o] = __atomic_load_n(&z->free_area[o].nr_free, __ATOMIC_RELAXED);
+	machine_touch(c, machine_pa(c->m, z->free_area), sizeof(z->free_area), TOUCH_READ);
+	return extfrag_index(&b, order);
+}
+
 /* ---- shaping ---- */
 
 /* Blocks of the largest order that are needed to lay `want` out, beside those that are wanted themselves. */

@@ -23,6 +23,11 @@ uint64_t free_blocks_pages(const struct free_blocks *b);
  */
 int unusable_index(const struct free_blocks *b, unsigned order);
 int extfrag_index(const struct free_blocks *b, unsigned order);
+/*
+ * extfrag of a zone as it is, for who decides whether to compact or to reclaim. Takes no lock, so it is an estimate while others
+ * allocate; charges the look.
+ */
+int zone_extfrag_index(struct cpu *c, const struct zone *z, unsigned order);
 
 /*
  * Take memory from a zone, in single frames and blocks, until its free lists hold exactly what is given, and nothing else is free.

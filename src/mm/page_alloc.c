@@ -3,9 +3,8 @@
  *
  * Nodes are tried by distance from the preferred one, in each the higher zone first (MOVABLE for what can be moved, NORMAL
  * before DMA32, whose memory others may need). A zone is passed over when giving the block would take it to its low
- * watermark; if all were, boosts end and the round is repeated, at last down to the min watermark. Where NORMAL has DMA32
- * below it, a first round on the preferred node mixes no types within a pageblock: it is DMA32's turn before that. Nothing goes below that: there is no caller in this system that frees
- * memory by allocating some. A caller that may reclaim first gives back its CPU's lists and tries again.
+ * watermark. Where NORMAL has DMA32 below it, a first round on the preferred node mixes no types within a pageblock: it is DMA32's
+ * turn before that. When all were passed over, memory is short: alloc_slow.c.
  */
 #include "base/assert.h"
 #include "mm/alloc_int.h"
@@ -25,26 +24,27 @@ static struct frame *zone_alloc(struct cpu *c, struct zone *z, unsigned order, e
 }
 
 /* The highest zone that a request may use: only movable pages may go to ZONE_MOVABLE. */
-static int highest_zone(const struct alloc_req *r)
+static enum zone_type highest_zone(const struct alloc_req *r)
 {
 	return r->gfp & GFP_MOVABLE ? ZONE_MOVABLE : ZONE_NORMAL;
 }
 
-/* nofragment: the preferred node only, and no mixing of types. */
-static struct frame *zonelist_alloc(struct cpu *c, const struct alloc_req *r, int nid, enum zone_watermark mark, bool nofragment)
+struct frame *zonelist_alloc(struct cpu *c, const struct alloc_context *ac, unsigned alloc_flags)
 {
-	const struct node *home = &c->q->nodes[nid];
-	unsigned nr = r->gfp & GFP_THISNODE || nofragment ? 1 : home->nr_fallback;
-	int highest = highest_zone(r);
+	const struct node *home = &c->q->nodes[ac->nid];
+	bool nofragment = (alloc_flags & ALLOC_NOFRAGMENT) != 0;
+	unsigned nr = ac->gfp & GFP_THISNODE || nofragment ? 1 : home->nr_fallback;
+	enum zone_watermark mark = (enum zone_watermark)(alloc_flags & ALLOC_WMARK_MASK);
 
 	for (unsigned i = 0; i < nr; i++) {
-		for (int t = highest; t >= 0; t--) {
+		for (int t = (int)ac->highest; t >= 0; t--) {
 			struct zone *z = &c->q->nodes[home->fallback[i]].zones[t];
 			struct frame *f;
 
-			if (!z->managed || !zone_watermark_ok(c, z, r->order, mark, (enum zone_type)highest))
+			if (!z->managed || (!(alloc_flags & ALLOC_NO_WATERMARKS) &&
+					    !zone_watermark_ok(c, z, ac->order, zone_wmark_pages(z, mark), ac->highest, alloc_flags)))
 				continue;
-			f = zone_alloc(c, z, r->order, gfp_migrate_type(r->gfp), nofragment);
+			f = zone_alloc(c, z, ac->order, gfp_migrate_type(ac->gfp), nofragment);
 			if (f)
 				return f;
 		}
@@ -91,42 +91,6 @@ static int clear_block(struct cpu *c, struct frame *f, const struct alloc_req *r
 	return err;
 }
 
-/* Is there another zone to go to before types mix? */
-static bool keeps_types_apart(const struct node *home, int highest)
-{
-	return home->zones[ZONE_NORMAL].managed && home->zones[ZONE_DMA32].managed &&
-	       (highest < ZONE_MOVABLE || !home->zones[ZONE_MOVABLE].managed);
-}
-
-/* Reclaim's round, which frees nothing here: boosts end. */
-static void wake_reclaim(struct cpu *c, const struct node *home, int highest)
-{
-	for (unsigned i = 0; i < home->nr_fallback; i++)
-		for (int t = highest; t >= 0; t--)
-			zone_boost_end(c, &c->q->nodes[home->fallback[i]].zones[t]);
-}
-
-ATTR_NOINLINE static struct frame *find_block_slowly(struct cpu *c, const struct alloc_req *r, int nid)
-{
-	const struct node *home = &c->q->nodes[nid];
-	int highest = highest_zone(r);
-	struct frame *f = NULL;
-
-	if (keeps_types_apart(home, highest))
-		f = zonelist_alloc(c, r, nid, WMARK_LOW, false);
-	if (!f && r->gfp & GFP_KSWAPD_RECLAIM) {
-		wake_reclaim(c, home, highest);
-		f = zonelist_alloc(c, r, nid, WMARK_LOW, false);
-	}
-	if (!f)
-		f = zonelist_alloc(c, r, nid, WMARK_MIN, false);
-	if (!f && r->gfp & GFP_DIRECT_RECLAIM) {
-		pcp_drain(c);
-		f = zonelist_alloc(c, r, nid, WMARK_MIN, false);
-	}
-	return f;
-}
-
 /*
  * A user's frame of order 0, on a machine where clearing several at once pays: it has been cleared with an earlier one, or those
  * that follow are cleared with it. Counted when they are used.
@@ -154,12 +118,23 @@ static int clear_new(struct cpu *c, struct frame *f, const struct alloc_req *r, 
 	return clear_block(c, f, r);
 }
 
+bool zonelist_keeps_types_apart(const struct quire *q, const struct alloc_context *ac)
+{
+	const struct node *home = &q->nodes[ac->nid];
+
+	return home->zones[ZONE_NORMAL].managed && home->zones[ZONE_DMA32].managed &&
+	       (ac->highest < ZONE_MOVABLE || !home->zones[ZONE_MOVABLE].managed);
+}
+
 static struct frame *find_block(struct cpu *c, const struct alloc_req *r, int nid)
 {
-	struct frame *f =
-		zonelist_alloc(c, r, nid, WMARK_LOW, keeps_types_apart(&c->q->nodes[nid], highest_zone(r)));
+	const struct alloc_context ac = { .order = r->order, .gfp = r->gfp, .nid = nid, .highest = highest_zone(r) };
+	bool apart = zonelist_keeps_types_apart(c->q, &ac);
+	struct frame *f = zonelist_alloc(c, &ac, WMARK_LOW | (apart ? ALLOC_NOFRAGMENT : 0));
 
-	return f ? f : find_block_slowly(c, r, nid);
+	if (unlikely(!f) && apart)
+		f = zonelist_alloc(c, &ac, WMARK_LOW);
+	return likely(f != NULL) ? f : alloc_slow(c, &ac);
 }
 
 struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
@@ -196,17 +171,18 @@ struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 
 unsigned page_alloc_bulk(struct cpu *c, const struct alloc_req *req, unsigned n, struct frame **ret)
 {
-	int nid = req->nid == NID_NONE ? c->nid : req->nid, highest = highest_zone(req);
+	int nid = req->nid == NID_NONE ? c->nid : req->nid;
+	enum zone_type highest = highest_zone(req);
 	enum machine_path outer = machine_work(c, PATH_PAGE_ALLOC, 1);
 	unsigned done = 0;
 
 	ASSERT(!req->order && !(req->gfp & (GFP_ZERO | GFP_COMP)));
 	if (nid < 0 || (unsigned)nid >= c->m->nr_nodes || machine_inject(c, INJECT_FRAME_ALLOC, (size_t)n << PAGE_SHIFT))
 		n = 0;
-	for (int t = highest; n && t >= 0 && !done; t--) {
+	for (int t = (int)highest; n && t >= 0 && !done; t--) {
 		struct zone *z = &c->q->nodes[nid].zones[t];
 
-		if (z->managed && zone_watermark_ok_bulk(c, z, n, WMARK_LOW, (enum zone_type)highest))
+		if (z->managed && zone_watermark_ok_bulk(c, z, n, zone_wmark_pages(z, WMARK_LOW), highest))
 			done = pcp_alloc_bulk(c, z, gfp_migrate_type(req->gfp), n, ret);
 	}
 	for (unsigned i = 0; i < done; i++) {

@@ -5,6 +5,7 @@
 #ifndef QUIRE_MM_SYSTEM_H
 #define QUIRE_MM_SYSTEM_H
 
+#include "mm/alloc_slow.h"
 #include "mm/file.h"
 #include "mm/hugetlb.h"
 #include "mm/knobs.h"
@@ -72,6 +73,7 @@ struct percpu {
 	struct mmu_gather *gather; /* a CPU's own gather buffer */
 	struct hist *fault_ns; /* [NR_TIMES], latency by kind, exception entry and exit included; as found until... */
 	bool fault_ns_used;    /* ... the first one clears it, so that CPUs that never run cost no memory here */
+	unsigned pf;           /* PF_* of who runs here when that is no task (alloc_slow.c) */
 	uint64_t flushes_received; /* atomic: by others, which wait for it */
 	uint64_t phase_ns[NR_FAULT_PHASES]; /* with q->time_phases: time so far in each, on this CPU */
 	struct fault_phases phases[NR_FAULT_KINDS]; /* ... and in faults that ended, by what they were */
@@ -96,6 +98,8 @@ struct quire {
 	uint32_t next_ctx;
 	uint64_t next_file_id;
 	uint64_t committed_pages; /* atomic: vm.overcommit accounting */
+
+	const struct alloc_hooks *alloc_hooks; /* NULL: none; from the start of reclaim to its end */
 
 	bool time_phases;         /* set after boot by whoever wants phases; costs two looks at the clock for each on the host */
 

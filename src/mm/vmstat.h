@@ -12,6 +12,9 @@
 	E(pgalloc_dma32)                                                                            \
 	E(pgalloc_normal)                                                                           \
 	E(pgalloc_movable)                                                                          \
+	E(allocstall_dma32) /* direct reclaims, by the highest zone that the request may use */      \
+	E(allocstall_normal)                                                                        \
+	E(allocstall_movable)                                                                       \
 	E(pgfree)                                                                                   \
 	E(pgfault)                                                                                  \
 	E(pgmajfault)                                                                               \
@@ -23,6 +26,9 @@
 	E(numa_other)                                                                               \
 	E(htlb_buddy_alloc_success)                                                                 \
 	E(htlb_buddy_alloc_fail)                                                                    \
+	E(compact_stall) /* direct compactions that ran; of them, with a block for the caller and without */ \
+	E(compact_fail)                                                                             \
+	E(compact_success)                                                                          \
 	E(thp_fault_alloc)                                                                          \
 	E(thp_fault_fallback)                                                                       \
 	E(thp_split_pmd)                                                                            \

@@ -112,21 +112,33 @@ void zone_boost_end(struct cpu *c, struct zone *z)
 	machine_unlock(c, &z->lock);
 }
 
-/* Boost and free_pages lie on one line, which is charged here. */
-static ATTR_ALWAYS_INLINE bool above(struct cpu *c, const struct zone *z, uint64_t need, uint64_t stays, enum zone_watermark mark,
-				     enum zone_type highest)
+/* What Linux lets requests take that may go below the mark: half of it; of the rest a quarter too; half again. */
+static uint64_t lower_mark(uint64_t mark, unsigned alloc_flags)
 {
-	uint64_t free = __atomic_load_n(&z->free_pages, __ATOMIC_RELAXED),
-		 boost = __atomic_load_n(&z->watermark_boost, __ATOMIC_RELAXED);
-
-	machine_touch(c, machine_pa(c->m, &z->free_pages), sizeof(z->free_pages), TOUCH_READ);
-	return free >= need && free - stays > z->watermark[mark] + boost + z->lowmem_reserve[highest];
+	if (alloc_flags & ALLOC_MIN_RESERVE) {
+		mark -= mark / 2;
+		if (alloc_flags & ALLOC_NON_BLOCK)
+			mark -= mark / 4;
+	}
+	if (alloc_flags & ALLOC_OOM)
+		mark -= mark / 2;
+	return mark;
 }
 
-bool zone_watermark_ok(struct cpu *c, struct zone *z, unsigned order, enum zone_watermark mark, enum zone_type highest)
+/* Boost and free_pages lie on one line, which is charged here. */
+static ATTR_ALWAYS_INLINE uint64_t free_look(struct cpu *c, const struct zone *z)
 {
+	machine_touch(c, machine_pa(c->m, &z->free_pages), sizeof(z->free_pages), TOUCH_READ);
+	return __atomic_load_n(&z->free_pages, __ATOMIC_RELAXED);
+}
+
+static ATTR_ALWAYS_INLINE bool watermark_ok(struct cpu *c, const struct zone *z, unsigned order, uint64_t mark, enum zone_type highest,
+					    unsigned alloc_flags, uint64_t free)
+{
+	if (unlikely(alloc_flags & ALLOC_RESERVES))
+		mark = lower_mark(mark, alloc_flags);
 	/* More than the mark must be left beside the block itself, of which one frame counts as still there. */
-	if (!above(c, z, 1ULL << order, (1ULL << order) - 1, mark, highest))
+	if (free < 1ULL << order || free - ((1ULL << order) - 1) <= mark + z->lowmem_reserve[highest])
 		return false;
 	if (!order || __atomic_load_n(&z->deferred_pfn, __ATOMIC_RELAXED) < z->end_pfn)
 		return true;
@@ -138,9 +150,22 @@ bool zone_watermark_ok(struct cpu *c, struct zone *z, unsigned order, enum zone_
 	return false;
 }
 
-bool zone_watermark_ok_bulk(struct cpu *c, struct zone *z, uint64_t n, enum zone_watermark mark, enum zone_type highest)
+bool zone_watermark_ok(struct cpu *c, struct zone *z, unsigned order, uint64_t mark, enum zone_type highest, unsigned alloc_flags)
 {
-	return above(c, z, n, n, mark, highest);
+	return watermark_ok(c, z, order, mark, highest, alloc_flags, free_look(c, z));
+}
+
+bool zone_watermark_ok_free(struct cpu *c, struct zone *z, unsigned order, uint64_t mark, enum zone_type highest, unsigned alloc_flags,
+			    uint64_t free)
+{
+	return watermark_ok(c, z, order, mark, highest, alloc_flags, free);
+}
+
+bool zone_watermark_ok_bulk(struct cpu *c, struct zone *z, uint64_t n, uint64_t mark, enum zone_type highest)
+{
+	uint64_t free = free_look(c, z);
+
+	return free >= n && free - n > mark + z->lowmem_reserve[highest];
 }
 
 uint64_t memory_free_pages(const struct quire *q, int nid)

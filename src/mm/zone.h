@@ -1,6 +1,7 @@
 /*
  * Nodes, zones, and the page allocator's interface: memmap.c (boot, deferred sections), zone.c (watermarks), zonelist.c
- * (fallback order, movable zone), buddy.c, pcp.c, page_alloc.c (policy), fragment.c (indices), memory_validate.c.
+ * (fallback order, movable zone), buddy.c, pcp.c, page_alloc.c (policy), alloc_slow.c (when memory is short), fragment.c
+ * (indices), memory_validate.c.
  *
  * Zone fields, by key letter: c = constant after boot, z = guarded by zone->lock, a = written under zone->lock, read
  * atomically without it. The three groups lie on different cache lines, as in Linux, so that reading limits does not
@@ -30,9 +31,21 @@ enum migrate_type { MIGRATE_UNMOVABLE, MIGRATE_MOVABLE, MIGRATE_RECLAIMABLE, NR_
 #define GFP_KSWAPD_RECLAIM (1U << 5)
 #define GFP_THISNODE (1U << 6)
 #define GFP_NOWARN (1U << 7)
-#define GFP_KERNEL (GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM)
+#define GFP_IO (1U << 8)            /* freeing memory for it may start I/O; compaction needs it too */
+#define GFP_FS (1U << 9)            /* ... and call into files */
+#define GFP_NORETRY (1U << 10)      /* one round of reclaim and compaction, then fail */
+#define GFP_RETRY_MAYFAIL (1U << 11) /* try as long as there is progress, but kill nobody */
+#define GFP_HIGH (1U << 12)         /* half of the min watermark may be used; with no reclaim, more */
+#define GFP_MEMALLOC (1U << 13)     /* no watermark holds: the caller is freeing memory */
+#define GFP_NOMEMALLOC (1U << 14)   /* ... not even for a task that is (PF_MEMALLOC) */
+#define GFP_RECLAIM (GFP_DIRECT_RECLAIM | GFP_KSWAPD_RECLAIM)
+#define GFP_NOWAIT GFP_KSWAPD_RECLAIM
+#define GFP_ATOMIC (GFP_HIGH | GFP_KSWAPD_RECLAIM)
+#define GFP_NOIO GFP_RECLAIM
+#define GFP_NOFS (GFP_RECLAIM | GFP_IO)
+#define GFP_KERNEL (GFP_RECLAIM | GFP_IO | GFP_FS)
 #define GFP_HIGHUSER_MOVABLE (GFP_KERNEL | GFP_MOVABLE)
-#define GFP_TRANSHUGE_LIGHT ((GFP_HIGHUSER_MOVABLE | GFP_COMP | GFP_NOWARN) & ~GFP_KERNEL)
+#define GFP_TRANSHUGE_LIGHT ((GFP_HIGHUSER_MOVABLE | GFP_COMP | GFP_NOMEMALLOC | GFP_NOWARN) & ~GFP_RECLAIM)
 #define GFP_TRANSHUGE (GFP_TRANSHUGE_LIGHT | GFP_DIRECT_RECLAIM)
 
 enum zone_watermark { WMARK_MIN, WMARK_LOW, WMARK_HIGH, WMARK_PROMO, NR_WMARK };
@@ -77,7 +90,8 @@ struct alloc_req {
 
 /*
  * Allocate 2^order frames; refcount 1; compound when GFP_COMP and order > 0. NULL when there is none (the caller
- * reports -ENOMEM or falls back). Takes the zone lock (rank ZONE); never sleeps in this step.
+ * reports -ENOMEM or falls back). Takes the zone lock (rank ZONE). With GFP_DIRECT_RECLAIM it may sleep once reclaim or
+ * compaction have registered (alloc_slow.h): not under a spinlock then.
  * frame_order() of the first frame is the allocation's order, compound or not; mapcounts are -1, everything else is 0,
  * and node and zone are set in each frame. With GFP_ZERO a user page (GFP_MOVABLE) is counted in quire_pages_cleared
  * here, nowhere else.

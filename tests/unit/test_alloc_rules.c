@@ -208,7 +208,7 @@ static void test_boost(void **state)
 	got[nr++] = take(b.c, 0, GFP_KERNEL, NID_NONE);
 	assert_non_null(got[0]);
 	assert_int_equal(z->watermark_boost, 512);
-	assert_false(zone_watermark_ok(b.c, z, 0, WMARK_LOW, ZONE_NORMAL) &&
+	assert_false(zone_watermark_ok(b.c, z, 0, zone_wmark_pages(z, WMARK_LOW), ZONE_NORMAL, 0) &&
 		     z->free_pages <= z->watermark[WMARK_LOW] + 512);
 	for (unsigned i = 0; i < 10; i++)
 		zone_boost(b.c, z);
