@@ -71,7 +71,14 @@ struct machine_desc {
 		uint64_t string_start_ps;                  /* `rep stos`, before it stores; 0: nothing */
 		uint64_t atomic_ps;                        /* a locked instruction on a line already owned */
 		uint64_t tlbi_broadcast_ps;                /* Arm: one broadcast invalidation with barrier */
+		uint64_t tlbi_issue_ps;                    /* Arm: of that, what each further one before the same barrier adds */
 	} cost;
+	struct {
+		uint64_t size; /* bytes; 0: no swap device */
+		uint64_t read_latency_ps, write_latency_ps;
+		uint64_t read_bw_MBps, write_bw_MBps;
+		uint32_t queue_depth;
+	} swap;
 	struct {
 		bool broadcast;
 	} tlbi;

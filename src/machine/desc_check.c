@@ -125,6 +125,8 @@ static int convert_keys(struct desc_reader *r)
 			/* Ways come right behind their entries. */
 			if (k->need == ALL_WAYS)
 				memcpy(&v, (char *)r->d + desc_keys[i - 1].offset, sizeof(uint32_t));
+			if (k->need == AS_BEFORE)
+				memcpy(&v, (char *)r->d + desc_keys[i - 1].offset, sizeof(v));
 		} else if (k->unit == UNIT_TEXT) {
 			res = convert_text(r, (enum desc_key_id)i);
 		} else {
@@ -270,6 +272,13 @@ static int check_tlbs(struct desc_reader *r)
 	return res;
 }
 
+static int check_broadcast(struct desc_reader *r)
+{
+	if (r->d->cost.tlbi_issue_ps <= r->d->cost.tlbi_broadcast_ps)
+		return 0;
+	return desc_fail(r, r->raw[KEY_TLBI_ISSUE].at, "cost.tlbi_issue", r->raw[KEY_TLBI_ISSUE].text, "at most cost.tlbi_broadcast");
+}
+
 static int check_cpus(struct desc_reader *r)
 {
 	const struct machine_desc *d = r->d;
@@ -371,6 +380,7 @@ int desc_check(struct desc_reader *r)
 
 	res = res ? res : check_caches(r);
 	res = res ? res : check_tlbs(r);
+	res = res ? res : check_broadcast(r);
 	res = res ? res : check_nodes(r);
 	return res ? res : check_distances(r);
 }

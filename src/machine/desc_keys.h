@@ -14,6 +14,7 @@ enum desc_need {
 	IF_BCAST,  /* required with tlb.broadcast */
 	IF_FAR,    /* required for a node without CPUs, forbidden for others */
 	AS_READ,   /* default: the read figure of the same node */
+	AS_BEFORE, /* default: the figure of the key before it, in 8 bytes */
 	ALL_WAYS,  /* default: as many as entries, that is fully associative */
 	SEVERAL,   /* required with more than one node */
 };
@@ -88,7 +89,17 @@ enum desc_need {
 	  "a string store before it begins, in short clears")                                                              \
 	K(ATOMIC, "cost.atomic", TIME, cost.atomic_ps, REQUIRED, 0, 1000000, 0, "locked instruction on an owned line")     \
 	K(TLBI, "cost.tlbi_broadcast", TIME, cost.tlbi_broadcast_ps, IF_BCAST, 0, 100000000, 0,                            \
-	  "one broadcast invalidation with its barrier")
+	  "one broadcast invalidation with its barrier")                                                                   \
+	K(TLBI_ISSUE, "cost.tlbi_issue", TIME, cost.tlbi_issue_ps, AS_BEFORE, 0, 100000000, 0,                             \
+	  "of that, what each further one before the same barrier adds")                                                   \
+	K(SWAP_SIZE, "swap.size", SIZE, swap.size, OPTIONAL, 0, 1ULL << 44, 0, "the swap device; 0: there is none")        \
+	K(SWAP_READ, "swap.read_latency", TIME, swap.read_latency_ps, OPTIONAL, 0, 1000000000000ULL, 85000000, "of a read, idle") \
+	K(SWAP_WRITE, "swap.write_latency", TIME, swap.write_latency_ps, OPTIONAL, 0, 1000000000000ULL, 20000000,          \
+	  "of a write, idle")                                                                                              \
+	K(SWAP_READ_BW, "swap.read_bandwidth", BW, swap.read_bw_MBps, OPTIONAL, 1, 10000000, 3200, "all reads together")   \
+	K(SWAP_WRITE_BW, "swap.write_bandwidth", BW, swap.write_bw_MBps, OPTIONAL, 1, 10000000, 1050,                      \
+	  "all writes together")                                                                                           \
+	K(SWAP_DEPTH, "swap.queue_depth", COUNT, swap.queue_depth, OPTIONAL, 1, 65536, 42, "requests served at a time")
 
 #define NODE_KEYS(K)                                                                                                       \
 	K(MEMORY, "memory", SIZE, memory, REQUIRED, 1ULL << 27, 1ULL << 44, 0, "capacity, a multiple of 128M")             \

@@ -150,6 +150,16 @@ static void inject_sleep_ns(struct cpu *c, uint64_t ns)
 	in->at[c->id] = at;
 }
 
+static struct cpu *inject_wait(struct cpu *c, uint64_t ns)
+{
+	struct inject *in = inject_of(c);
+	struct inject_at at = in->at[c->id];
+
+	c = in->inner->wait(c, ns);
+	in->at[c->id] = at;
+	return c;
+}
+
 /* ---- whether ---- */
 
 static bool decide_simple(struct inject *in, enum inject_site kind)
@@ -234,6 +244,13 @@ static int inject_copy_page(struct cpu *c, pfn_t dst, pfn_t src)
 	return decide(c, INJECT_COPY, PAGE_SIZE) ? -EHWPOISON : inject_of(c)->inner->copy_page(c, dst, src);
 }
 
+static int inject_swap_io(struct cpu *c, uint64_t slot, const pfn_t *frames, unsigned nr, bool write, uint64_t *ret_done_ns)
+{
+	if (decide(c, INJECT_IO, (size_t)nr << PAGE_SHIFT))
+		return -EIO;
+	return inject_of(c)->inner->swap_io(c, slot, frames, nr, write, ret_done_ns);
+}
+
 static bool inject_trylock(struct cpu *c, struct mlock *l)
 {
 	return !decide(c, INJECT_TRYLOCK, 0) && inject_of(c)->inner->trylock(c, l);
@@ -260,6 +277,8 @@ int inject_attach(struct machine *m, uint64_t seed, struct inject **ret)
 	in->ops.write_lock = inject_write_lock;
 	in->ops.block = inject_block;
 	in->ops.sleep_ns = inject_sleep_ns;
+	in->ops.wait = m->ops->wait ? inject_wait : NULL;
+	in->ops.swap_io = inject_swap_io;
 	in->ops.clear_page = inject_clear_page;
 	in->ops.copy_page = inject_copy_page;
 	in->ops.trylock = inject_trylock;

@@ -3,9 +3,9 @@
  * kind of call, conditions, and how often it fails what meets them. A point is one call that could fail. Where a point lies, its
  * site, is the engine's path that asked: the innermost of machine/paths.h that is not a part of the allocators or of copying.
  *
- * Attaching replaces the machine's operations by a copy in which clear_page, copy_page, trylock and inject ask first.
+ * Attaching replaces the machine's operations by a copy in which clear_page, copy_page, trylock, swap_io and inject ask first.
  * fail_copy_page makes copy_page return -EHWPOISON, fail_clear_page makes clear_page return -ENOMEM; the engine makes an allocation
- * return nothing, and a read of a file's page -EIO. Attach and detach while nothing runs; decisions may be asked for on any number
+ * return nothing, and a read of a file's page or a transfer of the swap device -EIO. Attach and detach while nothing runs; decisions may be asked for on any number
  * of CPUs at once (then the order in which rules count them is the order of their arrival).
  *
  * Each rule draws from a random stream of its own, so that one rule never shifts another's draws.

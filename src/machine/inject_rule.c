@@ -15,7 +15,7 @@ static const struct {
 	[INJECT_TRYLOCK] = { "fail_trylock", "a lock that is only tried for is not had" },
 	[INJECT_COPY] = { "fail_copy_page", "the source of a page's copy cannot be read (EHWPOISON)" },
 	[INJECT_CLEAR] = { "fail_clear_page", "a page cannot be cleared" },
-	[INJECT_IO] = { "fail_make_request", "a file's page cannot be read (EIO)" },
+	[INJECT_IO] = { "fail_make_request", "a file's page cannot be read, or pages not be swapped in or out (EIO)" },
 };
 
 static const char *const sites[NR_MACHINE_PATHS] = {

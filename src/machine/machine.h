@@ -78,7 +78,7 @@ enum inject_site {
 	INJECT_TRYLOCK,
 	INJECT_COPY,
 	INJECT_CLEAR,
-	INJECT_IO, /* a read from a device */
+	INJECT_IO, /* a read from a device, or a transfer to or from the swap device */
 	NR_INJECT_SITES
 };
 
@@ -89,12 +89,13 @@ enum inject_site {
 enum lock_rank {
 	RANK_MMLIST,
 	RANK_MMAP_LOCK, /* two of these only in fork: parent, then child */
-	RANK_FOLIO,     /* a folio */
+	RANK_FOLIO,     /* a folio (mm/folio_lock.h); of several, all but the first are only tried for */
 	RANK_HUGETLB,   /* faults on one page of a pool of huge pages */
 	RANK_I_MMAP,    /* areas that map a file */
 	RANK_ANON_VMA,  /* areas that may map an anonymous page: a tree's root */
 	RANK_FILE,      /* page cache of a file */
 	RANK_PTL,       /* page-table locks; two of these only source before destination (mremap, fork) */
+	RANK_FOLIO_WAIT, /* queues of who waits for a folio (mm/folio_lock.h) */
 	RANK_LRU,
 	RANK_SLAB,
 	RANK_ZONE,
@@ -118,7 +119,10 @@ struct mrwlock {
 	paddr_t pa;
 };
 
-/* What to drop from the TLBs. ctx is the address space's hardware context number, unique for each live mm. */
+/*
+ * What to drop from the TLBs. ctx is the address space's hardware context number, unique for each live mm; 0, which is nobody's, with
+ * full: everything of all of them.
+ */
 struct tlb_flush {
 	uint32_t ctx;
 	bool full;         /* everything of ctx; start, end and stride are ignored */
@@ -144,6 +148,8 @@ struct machine_hooks {
 	int (*fault)(struct cpu *c, vaddr_t va, unsigned err);
 	/* The scheduler puts next on c in place of prev (either may be NULL: idle). */
 	void (*context_switch)(struct cpu *c, struct task *prev, struct task *next);
+	/* A run of tasks begins, none runs yet: the engine starts its daemons, from c. 0, or negative errno, which ends the run. */
+	int (*run_begin)(struct cpu *c);
 };
 
 struct machine_ops {
@@ -186,13 +192,32 @@ struct machine_ops {
 	 * any more. Sender and receivers pay. *ret_remote: CPUs other than c that were interrupted.
 	 */
 	void (*flush_remote)(struct cpu *c, const struct cpumask *targets, const struct tlb_flush *f, unsigned *ret_remote);
+	/*
+	 * The same in two steps, for all CPUs, where hardware broadcasts (broadcast_tlbi; else never called): order the
+	 * invalidation without waiting (TLBI), and wait until all that this CPU has ordered is done everywhere (DSB). In between others may
+	 * still use the old translations. flush_remote is one order for each page and one wait.
+	 */
+	void (*flush_issue)(struct cpu *c, const struct tlb_flush *f);
+	void (*flush_sync)(struct cpu *c);
+
+	/*
+	 * Transfer nr frames, nr > 0, to or from as many consecutive slots of the swap device. What the frames hold is taken, or
+	 * is there, at the latest when the device is done, which is at *ret_done_ns; the CPU does not wait: whoever must, sleeps until
+	 * then. Until then a frame that is read is nobody else's, and one that is written is not stored to. 0, or -EIO: nothing was
+	 * transferred that may be relied on.
+	 */
+	int (*swap_io)(struct cpu *c, uint64_t slot, const pfn_t *frames, unsigned nr, bool write, uint64_t *ret_done_ns);
 
 	/* time and tasks */
 	uint64_t (*now_ns)(struct cpu *c);
 	struct cpu *(*resched)(struct cpu *c); /* at a user boundary; see machine_resched */
+	/*
+	 * Off the CPU until woken; goes on on c. May return without the wake-up that was waited for (another's, m->stop): whoever blocks
+	 * looks at what he waits for before and afterwards. A wake-up that finds the task not blocked is kept for its next block.
+	 */
 	void (*block)(struct cpu *c);
 	struct cpu *(*wait)(struct cpu *c, uint64_t ns); /* may be NULL; see machine_wait */
-	void (*wake)(struct cpu *c, struct task *t);
+	void (*wake)(struct cpu *c, struct task *t); /* never sleeps: also while spinlocks are held */
 	void (*sleep_ns)(struct cpu *c, uint64_t ns);
 	int (*task_start)(struct cpu *c, struct task *t);
 
@@ -243,6 +268,11 @@ struct task {
 	struct mm *mm;                   /* NULL: kernel task */
 	const struct cpumask *affinity;  /* NULL: any CPU */
 	const char *name;
+	/*
+	 * A daemon works for others: a run ends when all tasks that are none have ended. Then m->daemons_stop is set, daemons that wait
+	 * in machine_wait or block are woken, and end at their next look at it. Daemons that wait are no deadlock.
+	 */
+	bool daemon;
 	enum task_state state;
 	struct cpu *cpu;        /* where it runs or last ran */
 	uint64_t cpu_time_ps;   /* time on a CPU so far */
@@ -272,7 +302,9 @@ struct machine {
 	uint64_t *tags;
 	bool broadcast_tlbi; /* Arm: invalidations are broadcast by hardware, no interrupts */
 	uint64_t seed;
+	uint64_t swap_slots; /* of the swap device, a page each; 0: there is none */
 	bool stop; /* set asynchronously (Ctrl-C): tasks end at their next user boundary */
+	bool daemons_stop; /* (atomic) only daemons are left of this run, or nobody: they end at their next look */
 };
 
 /* ---- inline wrappers: what the engine calls ---------------------------------------------------------------- */
@@ -427,6 +459,13 @@ static inline struct cpu *machine_wait(struct cpu *c, uint64_t ns)
 	else
 		c->m->ops->sleep_ns(c, ns);
 	return c;
+}
+
+/* See ops->swap_io. slot + nr lies within m->swap_slots. */
+ATTR_MUST_CHECK static inline int machine_swap_io(struct cpu *c, uint64_t slot, const pfn_t *frames, unsigned nr, bool write,
+						  uint64_t *ret_done_ns)
+{
+	return c->m->ops->swap_io(c, slot, frames, nr, write, ret_done_ns);
 }
 
 /* Should this call, for so many bytes (0: it has no size), fail? Only the fault wrapper ever says so. */

@@ -226,6 +226,36 @@ static void null_flush_remote(struct cpu *c, const struct cpumask *targets, cons
 	*ret_remote = remote;
 }
 
+static void null_flush_issue(struct cpu *c, const struct tlb_flush *f)
+{
+	ASSERT(c->m->broadcast_tlbi);
+	null_of(c)->counts.issued_flushes++;
+	null_of(c)->counts.full_flushes += f->full;
+}
+
+static void null_flush_sync(struct cpu *c)
+{
+	ASSERT(c->m->broadcast_tlbi);
+	null_of(c)->counts.flush_syncs++;
+}
+
+static int null_swap_io(struct cpu *c, uint64_t slot, const pfn_t *frames, unsigned nr, bool write, uint64_t *ret_done_ns)
+{
+	struct null_machine *nm = null_of(c);
+
+	ASSERT(nr && slot < c->m->swap_slots && nr <= c->m->swap_slots - slot);
+	for (unsigned i = 0; i < nr; i++) {
+		ASSERT(frames[i].v < c->m->max_pfn);
+		if (write)
+			nm->swap_tags[slot + i] = c->m->tags[frames[i].v];
+		else
+			c->m->tags[frames[i].v] = nm->swap_tags[slot + i];
+	}
+	*(write ? &nm->counts.swap_writes : &nm->counts.swap_reads) += nr;
+	*ret_done_ns = null_now_ns(c);
+	return 0;
+}
+
 static const struct machine_ops null_ops = {
 	.kind = "null",
 	.touch = null_touch,
@@ -249,6 +279,9 @@ static const struct machine_ops null_ops = {
 	.load_context = null_load_context,
 	.flush_local = null_flush_local,
 	.flush_remote = null_flush_remote,
+	.flush_issue = null_flush_issue,
+	.flush_sync = null_flush_sync,
+	.swap_io = null_swap_io,
 	.now_ns = null_now_ns,
 	.resched = null_resched,
 	.block = null_block,
@@ -321,10 +354,17 @@ int null_create(const struct null_options *o, struct machine **ret, char *err, s
 	nm->m.nr_nodes = near + o->nr_far_nodes;
 	nm->m.seed = o->seed;
 	list_init(&nm->runnable);
+	list_init(&nm->daemons);
 	lay_out(&nm->m, near, bytes >> PAGE_SHIFT);
 	res = machine_arena_create(&nm->m, nm->m.nr_nodes * (bytes >> PAGE_SHIFT), true, err, errlen);
 	if (!res && (res = make_cpus(nm)))
 		snprintf(err, errlen, "out of memory");
+	nm->m.swap_slots = o->swap_bytes >> PAGE_SHIFT;
+	nm->swap_tags = nm->m.swap_slots ? calloc(nm->m.swap_slots, sizeof(*nm->swap_tags)) : NULL;
+	if (!res && nm->m.swap_slots && !nm->swap_tags) {
+		snprintf(err, errlen, "out of memory");
+		res = -ENOMEM;
+	}
 	if (res) {
 		null_destroy(&nm->m);
 		return res;
@@ -342,6 +382,7 @@ void null_destroy(struct machine *m)
 	machine_arena_destroy(m);
 	free(m->cpus);
 	free(nm->cpu);
+	free(nm->swap_tags);
 	free(nm);
 }
 

@@ -17,6 +17,7 @@ struct null_options {
 	unsigned nr_nodes;     /* nodes with CPUs, which are shared out evenly; 0: one */
 	unsigned nr_far_nodes; /* nodes without CPUs, behind the others */
 	uint64_t node_bytes;   /* memory of each node, a multiple of 128 MiB; 0: 1 GiB */
+	uint64_t swap_bytes;   /* of the swap device, which is done at once; 0: none */
 	uint64_t seed;
 };
 
@@ -36,6 +37,8 @@ struct null_counts {
 	uint64_t faults, failed_faults;
 	uint64_t locks, failed_trylocks, read_locks, write_locks;
 	uint64_t local_flushes, remote_flushes, full_flushes, ipis;
+	uint64_t issued_flushes, flush_syncs; /* broadcast, in two steps */
+	uint64_t swap_reads, swap_writes;     /* frames */
 	uint64_t context_loads, tasks_started, wakes, sleeps;
 };
 
@@ -55,6 +58,9 @@ unsigned null_locks_held(const struct cpu *c);
  * Run started tasks, in order of creation, each to its end. A task that blocks lets others run meanwhile on top of it. 0, or
  * -EDEADLK when a task blocked and nothing was left that could wake it (err names it; it went on as if woken), or -EINTR when
  * m->stop was set. Start the first tasks with ops->task_start on any CPU.
+ *
+ * A daemon that blocked could not go on before those above it have ended, who may wait for it. So here daemons run when all
+ * other tasks have ended, with m->daemons_stop set: they look at it and end. What a daemon does is tested by calling it.
  */
 ATTR_MUST_CHECK int null_run(struct machine *m, char *err, size_t errlen);
 

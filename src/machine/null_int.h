@@ -26,6 +26,8 @@ struct null_machine {
 	struct null_cpu *cpu;
 	struct null_counts counts;
 	struct list_head runnable; /* tasks, in order of creation or wake-up */
+	struct list_head daemons;  /* the same, for after them */
+	uint64_t *swap_tags;       /* [m.swap_slots] */
 	uint64_t next_seq;
 	const char *stuck; /* name of the first task that blocked with nobody to wake it */
 };

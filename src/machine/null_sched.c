@@ -168,7 +168,7 @@ int null_task_start(struct cpu *c, struct task *t)
 	t->cpu = on;
 	t->state = TASK_RUNNABLE;
 	t->seq = nm->next_seq++;
-	list_add_tail(&t->link, &nm->runnable);
+	list_add_tail(&t->link, t->daemon ? &nm->daemons : &nm->runnable);
 	nm->counts.tasks_started++;
 	return 0;
 }
@@ -181,9 +181,9 @@ static void switch_to(struct cpu *c, struct task *prev, struct task *next)
 }
 
 /* Take the first runnable task, put it on its CPU and run it to its end. */
-static void run_one(struct null_machine *nm)
+static void run_one(const struct list_head *queue)
 {
-	struct task *t = list_first_entry(&nm->runnable, struct task, link);
+	struct task *t = list_first_entry(queue, struct task, link);
 	struct cpu *c = t->cpu;
 	struct null_cpu *nc = null_cpu(c);
 	struct task *below = c->current;
@@ -213,8 +213,8 @@ void null_block(struct cpu *c)
 	ASSERT(t);
 	t->state = TASK_BLOCKED;
 	while (!t->wake_pending && !list_empty(&nm->runnable))
-		run_one(nm);
-	if (!t->wake_pending && !nm->stuck)
+		run_one(&nm->runnable);
+	if (!t->wake_pending && !nm->stuck && !t->daemon)
 		nm->stuck = t->name ? t->name : "a task";
 	t->wake_pending = false;
 	t->state = TASK_RUNNING;
@@ -231,8 +231,21 @@ int null_run(struct machine *m, char *err, size_t errlen)
 {
 	struct null_machine *nm = (struct null_machine *)(void *)m;
 
+	m->daemons_stop = false;
+	if (m->hooks.run_begin) {
+		int res = m->hooks.run_begin(m->cpus[0]);
+
+		if (res) {
+			snprintf(err, errlen, "the kernel's daemons could not be started");
+			list_init(&nm->daemons);
+			return res;
+		}
+	}
 	while (!list_empty(&nm->runnable) && !m->stop)
-		run_one(nm);
+		run_one(&nm->runnable);
+	m->daemons_stop = true;
+	while (!list_empty(&nm->daemons))
+		run_one(&nm->daemons);
 	if (nm->stuck) {
 		snprintf(err, errlen, "%s blocked and nobody was left to wake it", nm->stuck);
 		nm->stuck = NULL;

@@ -48,6 +48,8 @@
 #define FRAME_CLEARED (1ULL << 31) /* on a CPU's list, and taken from it: its bytes are zero */
 #define FRAME_HUGETLB (1ULL << 23) /* head of a page of a huge-page pool (hugetlb.h) */
 #define FRAME_HUGETLB_FREE (1ULL << 24) /* ... that is on its node's list */
+#define FRAME_WAITERS (1ULL << 26) /* folio: somebody may wait for FRAME_LOCKED or FRAME_WRITEBACK (folio_lock.h) */
+#define FRAME_WRITEBACK (1ULL << 27) /* folio: on its way to a device */
 
 #define FOLIO_ENTIRELY_MAPPED (1 << 23) /* in nr_pages_mapped, so that one atomic tells both */
 

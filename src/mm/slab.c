@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/errno.h"
 #include "mm/radix.h"
+#include "mm/kthread.h"
 #include "mm/system.h"
 #include "mm/text.h"
 
@@ -59,6 +60,7 @@ int slab_boot(struct cpu *c, struct quire *q)
 	cache_init(q, SLAB_FILE, "file", sizeof(struct mfile));
 	cache_init(q, SLAB_RADIX, "radix", sizeof(struct radix_node));
 	cache_init(q, SLAB_HUGETLB_RMAP, "hugetlb_rmap", sizeof(struct hugetlb_rmap));
+	cache_init(q, SLAB_KTHREAD, "kthread", sizeof(struct kthread));
 	return 0;
 }
 

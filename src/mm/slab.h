@@ -22,7 +22,7 @@ struct slab_cache {
 	uint64_t nr_slabs;
 };
 
-enum slab_id { SLAB_MM, SLAB_VMA, SLAB_FILE, SLAB_RADIX, SLAB_HUGETLB_RMAP, NR_SLABS };
+enum slab_id { SLAB_MM, SLAB_VMA, SLAB_FILE, SLAB_RADIX, SLAB_HUGETLB_RMAP, SLAB_KTHREAD, NR_SLABS };
 
 int slab_boot(struct cpu *c, struct quire *q);
 /* Zeroed object, or NULL when out of memory. */

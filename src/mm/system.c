@@ -6,6 +6,7 @@
 #include "base/errno.h"
 #include "mm/alloc_int.h"
 #include "mm/fault.h"
+#include "mm/kthread.h"
 #include "mm/text.h"
 #include "mm/tlb.h"
 
@@ -71,6 +72,8 @@ int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_
 	mlock_init(&q->list_lock, RANK_MMLIST, machine_pa(m, &q->list_lock));
 	mlock_init(&q->file_lock, RANK_FILE, machine_pa(m, &q->file_lock));
 	mlock_init(&q->huge_zero_lock, RANK_LRU, machine_pa(m, &q->huge_zero_lock));
+	folio_waitq_init(q);
+	list_init(&q->kthreads);
 	list_init(&q->mms);
 	list_init(&q->files);
 	q->next_ctx = 1;
@@ -83,7 +86,7 @@ int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_
 		return boot_error(err, errlen, q->err, res);
 	}
 	hugetlb_boot(c, q);
-	m->hooks = (struct machine_hooks){ .fault = mm_fault, .context_switch = mm_switch };
+	m->hooks = (struct machine_hooks){ .fault = mm_fault, .context_switch = mm_switch, .run_begin = kthreads_begin };
 	*ret_q = q;
 	return 0;
 }
@@ -95,6 +98,7 @@ int quire_shutdown(struct quire *q)
 
 	if (!list_empty(&q->mms) || !list_empty(&q->files))
 		return -EBUSY;
+	kthreads_free(c, q);
 	if (q->huge_zero)
 		frame_put(c, q->huge_zero);
 	q->huge_zero = NULL;

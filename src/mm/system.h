@@ -7,6 +7,7 @@
 
 #include "mm/alloc_slow.h"
 #include "mm/file.h"
+#include "mm/folio_lock.h"
 #include "mm/hugetlb.h"
 #include "mm/knobs.h"
 #include "mm/mm.h"
@@ -108,6 +109,10 @@ struct quire {
 	struct frame *huge_zero; /* NULL until first needed; kept afterwards */
 
 	struct hugetlb hugetlb;
+
+	struct list_head kthreads; /* kthread.h; list_lock */
+	bool kthreads_begun;       /* a run of tasks has begun: with machine.daemons_stop, whether one is on */
+	struct folio_waitq folio_waitq[FOLIO_WAIT_QUEUES];
 
 	char *boot_mem;           /* host address of the first boot-time structure: this one, in a reserved frame of node 0 */
 	char err[200];            /* detail of the last error or failed validation */

@@ -7,6 +7,7 @@
 
 #include "mm/pagetable.h"
 #include "mm/rmap.h"
+#include "mm/tlb.h"
 
 static struct mm *mm_of_ctx(const struct quire *q, uint32_t ctx)
 {
@@ -112,6 +113,8 @@ const char *tlb_held_granted(const struct quire *q, unsigned cpu, const struct t
 
 	if (!mm || h->table)
 		return mm && !is_table(q, mm, h->pfn) ? "a page table that has been freed" : NULL;
+	if (tlb_deferred(mm))
+		return NULL;
 	for (vaddr_t va = h->va; va < h->va + (1ULL << h->shift);) {
 		pte_t e = leaf(q, mm, va, &shift);
 		vaddr_t in_page = va & ((1ULL << shift) - 1);

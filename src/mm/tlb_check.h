@@ -23,7 +23,10 @@ struct tlb_held {
 const char *tlb_held_alive(const struct quire *q, unsigned cpu, const struct tlb_held *h);
 /* Is the address space that the CPU has loaded one that exists? At every moment. NULL, or what is wrong. */
 const char *tlb_loaded_alive(const struct quire *q, unsigned cpu);
-/* Do the tables still say the same (rule T1)? Holds outside of calls and faults that concern the address. NULL, or what is wrong. */
+/*
+ * Do the tables still say the same (rule T1)? Holds outside of calls and faults that concern the address, and but for address spaces for
+ * which a flush has been put off (tlb_deferred), of which only tables must not be freed. NULL, or what is wrong.
+ */
 const char *tlb_held_granted(const struct quire *q, unsigned cpu, const struct tlb_held *h);
 
 #endif

@@ -614,6 +614,7 @@ static void row(const struct desc_key *k, const char *prefix, char *buf, size_t 
 		[IF_BCAST] = "required with tlb.broadcast",
 		[IF_FAR] = "required with socket: none",
 		[AS_READ] = "as for reading",
+		[AS_BEFORE] = "all of cost.tlbi_broadcast",
 		[ALL_WAYS] = "fully associative",
 		[SEVERAL] = "required with several nodes",
 	};

@@ -28,7 +28,8 @@ static inline struct machine_desc tiny_desc(unsigned sockets, unsigned cores)
 		.cost = { .syscall_ps = 100000, .exception_ps = 300000, .irq_ps = 500000,
 			  .context_switch_ps = TINY_SWITCH_PS, .cr3_load_ps = 100000, .ipi_send_ps = 100000,
 			  .ipi_deliver_ps = US, .invlpg_ps = 100000, .flush_all_ps = 200000, .atomic_ps = 10000,
-			  .tlbi_broadcast_ps = 300000 },
+			  .tlbi_broadcast_ps = 300000, .tlbi_issue_ps = 50000 },
+		.swap = { .read_latency_ps = 80 * US, .write_latency_ps = 20 * US, .read_bw_MBps = 4096, .write_bw_MBps = 2048, .queue_depth = 2 },
 		.timeslice_ps = TINY_SLICE_PS, .nr_nodes = sockets,
 	};
 

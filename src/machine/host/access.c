@@ -50,6 +50,10 @@ void host_tlb_flush(struct host_cpu *h, const struct tlb_flush *f)
 {
 	uint64_t step = 1ULL << f->stride_shift;
 
+	if (f->full && !f->ctx) {
+		host_tlb_flush_all(h);
+		return;
+	}
 	if (f->ctx != h->ctx)
 		return; /* another address space's: its entries went when it did */
 	/* A page larger than 2 MiB has an entry here for each 2 MiB that were touched. */

@@ -24,6 +24,19 @@
 
 #define SECTION_BYTES (SECTION_FRAMES << PAGE_SHIFT)
 
+/* Nothing here broadcasts. */
+static void host_flush_issue(struct cpu *c, const struct tlb_flush *f)
+{
+	(void)c, (void)f;
+	quire_bug(__FILE__, __LINE__, "no broadcast on the host");
+}
+
+static void host_flush_sync(struct cpu *c)
+{
+	(void)c;
+	quire_bug(__FILE__, __LINE__, "no broadcast on the host");
+}
+
 static void host_touch(struct cpu *c, paddr_t pa, size_t len, enum touch_kind kind)
 {
 	(void)c, (void)pa, (void)len, (void)kind;
@@ -70,6 +83,9 @@ static const struct machine_ops host_ops = {
 	.load_context = host_load_context,
 	.flush_local = host_flush_local,
 	.flush_remote = host_flush_remote,
+	.flush_issue = host_flush_issue,
+	.flush_sync = host_flush_sync,
+	.swap_io = host_swap_io,
 	.now_ns = host_now_ns,
 	.resched = host_resched,
 	.block = host_block,
@@ -249,7 +265,9 @@ int host_create(const struct host_options *options, struct machine **ret, char *
 	list_init(&hm->pending);
 	pthread_mutex_init(&hm->lock, NULL);
 	pthread_cond_init(&hm->changed, NULL);
+	pthread_cond_init(&hm->called, NULL);
 	lay_out(&hm->m, o.memory / o.nr_nodes >> PAGE_SHIFT);
+	hm->swap_fd = -1;
 	rc = machine_arena_create(&hm->m, o.memory >> PAGE_SHIFT, false, err, errlen);
 	if (!rc) {
 		rc = make_cpus(hm);
@@ -258,6 +276,8 @@ int host_create(const struct host_options *options, struct machine **ret, char *
 	}
 	if (!rc)
 		rc = ready_memory(&hm->m, o.populate, err, errlen);
+	if (!rc && o.swap)
+		rc = host_swap_open(hm, o.swap, err, errlen);
 	if (rc) {
 		host_destroy(&hm->m);
 		return rc;
@@ -273,12 +293,14 @@ void host_destroy(struct machine *m)
 	if (!m)
 		return;
 	ASSERT(!hm->live);
+	host_swap_close(hm);
 	machine_arena_destroy(m);
 	for (unsigned i = 0; i < m->nr_cpus; i++)
 		free(hm->cpu[i]);
 	free(m->cpus);
 	free(hm->real_cpus);
 	pthread_cond_destroy(&hm->changed);
+	pthread_cond_destroy(&hm->called);
 	pthread_mutex_destroy(&hm->lock);
 	free(hm);
 }

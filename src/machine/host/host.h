@@ -20,6 +20,7 @@ enum host_clear { HOST_CLEAR_REP, HOST_CLEAR_NT, HOST_CLEAR_MEMSET };
 
 struct host_options {
 	uint64_t memory;  /* bytes, a multiple of 128 MiB a node; 0: a quarter of this computer's, at most 2 GiB */
+	uint64_t swap;    /* bytes of the swap device, a file without a name in $TMPDIR or /var/tmp; 0: none */
 	unsigned nr_nodes; /* 0: this computer's nodes with memory; else so many emulated ones, a part of the memory each */
 	unsigned nr_cpus; /* threads at once, the creator's included; 0: 64 */
 	enum host_shootdown shootdown;
@@ -29,7 +30,7 @@ struct host_options {
 	uint64_t seed;
 };
 
-/* 0; -EINVAL (options), -ENOMEM, -EOPNOTSUPP (no expedited membarrier), with one line in err. */
+/* 0; -EINVAL (options), -ENOMEM, -EOPNOTSUPP (no expedited membarrier), or why there can be no swap file, with one line in err. */
 ATTR_MUST_CHECK int host_create(const struct host_options *o, struct machine **ret, char *err, size_t errlen);
 /* No thread may be attached and no task alive. */
 void host_destroy(struct machine *m);
@@ -38,6 +39,9 @@ void host_destroy(struct machine *m);
  * Start the tasks that were given to ops->task_start, and those that they start, and wait for all. A task is a thread that owns one
  * slot for its life; tasks beyond the number of slots wait for one. 0; -EINTR when m->stop was set; -EDEADLK when all that were
  * left had blocked (text in err; they were told to stop); -EAGAIN when the system refused a thread.
+ *
+ * A daemon has a slot only while it works: it gives it up in machine_wait and takes one that its affinity allows afterwards, so
+ * that daemons never keep tasks from their slots. With all of them taken by tasks, daemons wait until one ends.
  */
 ATTR_MUST_CHECK int host_run(struct machine *m, char *err, size_t errlen);
 

@@ -8,6 +8,7 @@
  *   lock.c       spinlocks and reader-writer locks
  *   task.c       threads on CPU slots, blocking, time
  *   pages.c      clearing and copying frames
+ *   swap.c       the swap file
  */
 #ifndef QUIRE_MACHINE_HOST_HOST_INT_H
 #define QUIRE_MACHINE_HOST_HOST_INT_H
@@ -118,6 +119,11 @@ struct host_machine {
 	pthread_cond_t changed;
 	struct list_head pending; /* tasks that wait for host_run or for a slot */
 	unsigned live;            /* tasks that have a thread */
+	unsigned live_daemons;    /* of these: daemons ... */
+	unsigned idle_daemons;    /* ... that wait, without a slot ... */
+	unsigned timed_daemons;   /* ... but for some time only */
+	pthread_cond_t called;    /* a daemon has been woken, or is told to end */
+	int swap_fd;              /* -1: none */
 	unsigned blocked;         /* atomic: of these, inside block without a time limit */
 	uint64_t wakes;           /* atomic: wake-ups so far */
 	uint64_t next_seq;
@@ -219,6 +225,12 @@ void host_sleep_ns(struct cpu *c, uint64_t ns);
 int host_task_start(struct cpu *c, struct task *t);
 /* A free slot among `allowed` (NULL: any but 0, or 0 too when `zero`), now taken; NULL: none. hm->lock held. */
 struct host_cpu *host_slot_take(struct host_machine *hm, const struct cpumask *allowed, bool zero);
+
+/* ---- swap.c ---- */
+
+int host_swap_open(struct host_machine *hm, uint64_t bytes, char *err, size_t errlen);
+void host_swap_close(struct host_machine *hm);
+int host_swap_io(struct cpu *c, uint64_t slot, const pfn_t *frames, unsigned nr, bool write, uint64_t *ret_done_ns);
 
 /* ---- pages.c ---- */
 

@@ -4,8 +4,8 @@
  * A task is a thread that owns a slot for its life. Tasks given to task_start wait in hm->pending until host_run is at work and a
  * slot that their affinity allows is free. Slot 0 is the creator's, who waits in host_run meanwhile: tasks may have it, as the last choice.
  * A wake-up is a word: set by wake, taken by block. The word of a task lies in its thread's slot (host_cpu.wake), so a wake-up that
- * comes before the task has a slot is kept in task.wake_pending.
- * Locks: hm->lock guards slots, pending, live, task.cpu and task.wake_pending. It is never held while engine code runs.
+ * comes while the task has no slot, being new or a daemon that waits, is kept in task.wake_pending.
+ * Locks: hm->lock guards slots, pending, live, *_daemons, task.cpu, task.state and task.wake_pending. It is never held while engine code runs.
  */
 #define _GNU_SOURCE
 #include "machine/host/host_int.h"
@@ -24,6 +24,8 @@
 
 #define NS_PER_S 1000000000ULL
 #define SLICE_NS 50000000ULL /* how often whoever sleeps looks whether it was told to stop */
+#define STOPPED_NS 1000000ULL /* what is left of a wait after that */
+#define HUNG_NS (120 * NS_PER_S) /* tasks wait, and only daemons' timers run: as long as Linux lets a task hang */
 
 /* ---- time ---- */
 
@@ -98,20 +100,36 @@ struct cpu *host_resched(struct cpu *c)
 	return c;
 }
 
+static struct cpu *daemon_wait(struct cpu *c, uint64_t ns);
+
 static bool stopped(const struct machine *m)
 {
 	return __atomic_load_n(&m->stop, __ATOMIC_RELAXED);
 }
 
-/* Wait for a wake-up until `deadline` (UINT64_MAX: none), or until told to stop. */
+/* Daemons are not asked by Ctrl-C alone: they go on until all others have ended. */
+static bool told(const struct machine *m, const struct task *t)
+{
+	return t && t->daemon ? __atomic_load_n(&m->daemons_stop, __ATOMIC_RELAXED) : stopped(m);
+}
+
+/*
+ * Wait for a wake-up until `deadline` (UINT64_MAX: none), or until told to stop; then not at once: whoever waits for somebody inside the
+ * engine, and waits again when that one is not done, shall not spin.
+ */
 static void await(struct host_cpu *h, uint64_t deadline)
 {
 	host_quiesce(h);
 	while (!__atomic_exchange_n(&h->wake, 0, __ATOMIC_ACQUIRE)) {
 		uint64_t now = deadline == UINT64_MAX ? 0 : clock_ns();
 
-		if (stopped(h->c.m) || (deadline != UINT64_MAX && now >= deadline))
+		if (deadline != UINT64_MAX && now >= deadline)
 			break;
+		if (told(h->c.m, h->c.current)) {
+			host_futex_wait(&h->wake, 0, STOPPED_NS);
+			__atomic_store_n(&h->wake, 0, __ATOMIC_RELAXED);
+			break;
+		}
 		host_futex_wait(&h->wake, 0, deadline == UINT64_MAX ? SLICE_NS : MIN(SLICE_NS, deadline - now));
 	}
 }
@@ -127,6 +145,8 @@ void host_block(struct cpu *c)
 
 struct cpu *host_wait(struct cpu *c, uint64_t ns)
 {
+	if (c->current && c->current->daemon)
+		return daemon_wait(c, ns);
 	if (ns == UINT64_MAX)
 		host_block(c);
 	else
@@ -157,10 +177,13 @@ void host_wake(struct cpu *c, struct task *t)
 
 	__atomic_add_fetch(&hm->wakes, 1, __ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&hm->lock);
-	if (t->cpu && t->state == TASK_RUNNING)
+	if (t->cpu && t->state == TASK_RUNNING) {
 		wake_slot(host_cpu(t->cpu));
-	else
+	} else {
 		t->wake_pending = true;
+		if (t->state == TASK_BLOCKED)
+			pthread_cond_broadcast(&hm->called);
+	}
 	pthread_mutex_unlock(&hm->lock);
 }
 
@@ -240,31 +263,110 @@ static void context_switch(struct cpu *c, struct task *prev, struct task *next)
 		c->m->hooks.context_switch(c, prev, next);
 }
 
+/* Sleep on `cond` for at most ns. hm->lock held. */
+static void cond_wait_ns(struct host_machine *hm, pthread_cond_t *cond, uint64_t ns)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_sec += (time_t)(ns / NS_PER_S);
+	ts.tv_nsec += (long)(ns % NS_PER_S);
+	ts.tv_sec += ts.tv_nsec / (long)NS_PER_S;
+	ts.tv_nsec %= (long)NS_PER_S;
+	pthread_cond_timedwait(cond, &hm->lock, &ts);
+}
+
+/* A slot is free again. hm->lock held. */
+static void slot_free(struct host_machine *hm, struct host_cpu *h)
+{
+	h->taken = false;
+	start_pending(hm);
+	pthread_cond_broadcast(&hm->changed);
+	if (hm->live_daemons)
+		pthread_cond_broadcast(&hm->called);
+}
+
+/* Until woken, told to end, or `deadline`; then until there is a slot. hm->lock held. */
+static struct host_cpu *daemon_sleep(struct host_machine *hm, struct task *t, uint64_t deadline)
+{
+	struct host_cpu *h;
+	uint64_t now;
+
+	hm->idle_daemons++;
+	hm->timed_daemons += deadline != UINT64_MAX;
+	while (!t->wake_pending && !told(&hm->m, t) && (now = clock_ns()) < deadline)
+		cond_wait_ns(hm, &hm->called, MIN(deadline - now, NS_PER_S));
+	hm->timed_daemons -= deadline != UINT64_MAX;
+	hm->idle_daemons--;
+	while (!(h = host_slot_take(hm, t->affinity, true)))
+		cond_wait_ns(hm, &hm->called, NS_PER_S);
+	return h;
+}
+
+/* A daemon's wait: without a slot. */
+static struct cpu *daemon_wait(struct cpu *c, uint64_t ns)
+{
+	struct host_cpu *h = host_cpu(c);
+	struct host_machine *hm = h->hm;
+	struct task *t = c->current;
+	uint64_t now = clock_ns();
+
+	if (__atomic_exchange_n(&h->wake, 0, __ATOMIC_ACQUIRE) || told(c->m, t))
+		return c;
+	context_switch(c, t, NULL);
+	host_quiesce(h);
+	pthread_mutex_lock(&hm->lock);
+	t->state = TASK_BLOCKED;
+	t->wake_pending = h->wake; /* come meanwhile */
+	slot_free(hm, h);
+	h = daemon_sleep(hm, t, ns < UINT64_MAX - now ? now + ns : UINT64_MAX);
+	t->cpu = &h->c;
+	t->state = TASK_RUNNING;
+	t->wake_pending = false;
+	pthread_mutex_unlock(&hm->lock);
+	place(hm, h);
+	context_switch(&h->c, NULL, t);
+	return &h->c;
+}
+
+/* A daemon waits most of the time, so what counts is its thread's time on real CPUs; of other tasks it is the time they took. */
+static uint64_t task_clock_ns(const struct task *t)
+{
+	struct timespec ts;
+
+	if (!t->daemon)
+		return clock_ns();
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
 static void *task_main(void *arg)
 {
 	struct task *t = arg;
 	struct cpu *c = t->cpu;
-	struct host_cpu *h = host_cpu(c);
-	struct host_machine *hm = h->hm;
+	struct host_machine *hm = host_of(c);
 	void (*on_exit_fn)(struct task *) = t->on_exit;
-	uint64_t start = clock_ns();
+	bool daemon = t->daemon;
+	uint64_t start = task_clock_ns(t);
+	struct host_cpu *h;
 
-	place(hm, h);
+	place(hm, host_cpu(c));
 	context_switch(c, NULL, t);
 	t->fn(c, t);
+	c = t->cpu; /* a daemon may have got another */
+	h = host_cpu(c);
 	context_switch(c, t, NULL);
 	host_quiesce(h);
-	t->cpu_time_ps += (clock_ns() - start) * PS_PER_NS;
+	t->cpu_time_ps += (task_clock_ns(t) - start) * PS_PER_NS;
 	pthread_mutex_lock(&hm->lock);
 	t->state = TASK_DEAD;
 	pthread_mutex_unlock(&hm->lock);
 	if (on_exit_fn)
 		on_exit_fn(t);
 	pthread_mutex_lock(&hm->lock);
-	h->taken = false;
 	hm->live--;
-	start_pending(hm);
-	pthread_cond_broadcast(&hm->changed);
+	hm->live_daemons -= daemon;
+	slot_free(hm, h);
 	pthread_mutex_unlock(&hm->lock);
 	return NULL;
 }
@@ -290,6 +392,7 @@ static int start_thread(struct host_machine *hm, struct host_cpu *h, struct task
 		return -EAGAIN;
 	}
 	hm->live++;
+	hm->live_daemons += t->daemon;
 	return 0;
 }
 
@@ -300,7 +403,7 @@ static void start_pending(struct host_machine *hm)
 	if (!hm->running)
 		return;
 	list_for_each_entry_safe(t, next, &hm->pending, link) {
-		struct host_cpu *h = stopped(&hm->m) ? NULL : host_slot_take(hm, t->affinity, true);
+		struct host_cpu *h = told(&hm->m, t) ? NULL : host_slot_take(hm, t->affinity, true);
 
 		if (!h)
 			continue;
@@ -328,40 +431,83 @@ int host_task_start(struct cpu *c, struct task *t)
 	return 0;
 }
 
-/* Everybody who is left has blocked, and nothing has woken anybody since the last look. */
-static bool is_stuck(struct host_machine *hm, uint64_t *wakes)
-{
-	uint64_t now = __atomic_load_n(&hm->wakes, __ATOMIC_SEQ_CST);
-	bool same = now == *wakes, all = hm->live && __atomic_load_n(&hm->blocked, __ATOMIC_SEQ_CST) == hm->live;
+/* What is_stuck saw when it last looked. */
+struct look {
+	uint64_t wakes, since_ns; /* since when it has looked stuck but for daemons' timers; 0: it has not */
+};
 
-	*wakes = now;
+/*
+ * All tasks that are left have blocked, daemons have nothing to do, and nothing has woken anybody since the last look. While a daemon
+ * has a timer somebody may still be woken, so then it takes longer.
+ */
+static bool is_stuck(struct host_machine *hm, struct look *last)
+{
+	uint64_t wakes = __atomic_load_n(&hm->wakes, __ATOMIC_SEQ_CST), now = clock_ns();
+	bool same = wakes == last->wakes, all = hm->live > hm->live_daemons;
+
+	all = all && __atomic_load_n(&hm->blocked, __ATOMIC_SEQ_CST) + hm->idle_daemons == hm->live;
+	last->wakes = wakes;
 	for (unsigned i = 0; all && i < hm->m.nr_cpus; i++)
 		all = !__atomic_load_n(&hm->cpu[i]->wake, __ATOMIC_RELAXED);
-	return same && all;
+	if (!same || !all)
+		last->since_ns = 0;
+	else if (!last->since_ns)
+		last->since_ns = now;
+	return same && all && (!hm->timed_daemons || now - last->since_ns > HUNG_NS);
+}
+
+/* Are there tasks that are no daemons, with a thread or waiting for one? */
+static bool tasks_left(const struct host_machine *hm)
+{
+	const struct task *t;
+
+	if (hm->live > hm->live_daemons)
+		return true;
+	if (stopped(&hm->m) || hm->thread_error)
+		return false;
+	list_for_each_entry(t, &hm->pending, link)
+		if (!t->daemon)
+			return true;
+	return false;
+}
+
+/* Once. hm->lock held. */
+static void stop_daemons(struct host_machine *hm)
+{
+	if (hm->m.daemons_stop)
+		return;
+	__atomic_store_n(&hm->m.daemons_stop, true, __ATOMIC_SEQ_CST);
+	pthread_cond_broadcast(&hm->called);
 }
 
 int host_run(struct machine *m, char *err, size_t errlen)
 {
 	struct host_machine *hm = (struct host_machine *)(void *)m;
-	uint64_t wakes = 0;
-	int rc = 0;
+	struct look last = { 0 };
+	int rc;
 
+	__atomic_store_n(&m->daemons_stop, false, __ATOMIC_RELAXED);
+	rc = m->hooks.run_begin ? m->hooks.run_begin(m->cpus[0]) : 0;
+	if (rc) {
+		snprintf(err, errlen, "the kernel's daemons could not be started");
+		list_init(&hm->pending);
+		return rc;
+	}
 	pthread_mutex_lock(&hm->lock);
 	host_quiesce(hm->cpu[0]);
 	hm->cpu[0]->taken = false;
 	hm->running = true;
 	hm->thread_error = 0;
 	start_pending(hm);
-	while (hm->live || (!list_empty(&hm->pending) && !stopped(m) && !hm->thread_error)) {
-		struct timespec ts;
-
-		clock_gettime(CLOCK_REALTIME, &ts);
-		ts.tv_nsec += (long)(2 * SLICE_NS);
-		ts.tv_sec += ts.tv_nsec / (long)NS_PER_S;
-		ts.tv_nsec %= (long)NS_PER_S;
-		pthread_cond_timedwait(&hm->changed, &hm->lock, &ts);
-		if (!rc && !stopped(m) && is_stuck(hm, &wakes)) {
-			snprintf(err, errlen, "all %u tasks that are left have blocked and nobody is left to wake them", hm->live);
+	for (;;) {
+		if (!tasks_left(hm))
+			stop_daemons(hm);
+		if (!hm->live && !tasks_left(hm))
+			break;
+		cond_wait_ns(hm, &hm->changed, 2 * SLICE_NS);
+		if (!rc && !stopped(m) && is_stuck(hm, &last)) {
+			snprintf(err, errlen, "all %u tasks that are left have blocked and nobody is left to wake them",
+				 hm->live - hm->live_daemons);
 			rc = -EDEADLK;
 			__atomic_store_n(&m->stop, true, __ATOMIC_RELAXED);
 		}

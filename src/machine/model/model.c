@@ -43,6 +43,9 @@ static const struct machine_ops model_ops = {
 	.load_context = core_load_context,
 	.flush_local = core_flush_local,
 	.flush_remote = ipi_flush_remote,
+	.flush_issue = ipi_flush_issue,
+	.flush_sync = ipi_flush_sync,
+	.swap_io = model_swap_io,
 	.now_ns = op_now_ns,
 	.resched = sched_op_resched,
 	.block = sched_op_block,
@@ -177,9 +180,16 @@ int model_create(const struct machine_desc *d, const struct model_options *o, st
 	r = sched_init(md, err, errlen);
 	if (r)
 		goto fail_core;
+	r = swap_init(md);
+	if (r) {
+		refuse(err, errlen, r, "out of memory for the contents of the swap device");
+		goto fail_sched;
+	}
 	*ret = &md->m;
 	return 0;
 
+fail_sched:
+	sched_done(md);
 fail_core:
 	core_done(md);
 fail_arena:
@@ -196,6 +206,7 @@ void model_destroy(struct machine *m)
 	if (!m)
 		return;
 	md = container_of(m, struct model, m);
+	swap_done(md);
 	sched_done(md);
 	core_done(md);
 	machine_arena_destroy(m);

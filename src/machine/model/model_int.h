@@ -2,6 +2,7 @@
  * What the files of the model share. The model is two halves behind a narrow seam:
  *   core   what one access costs: caches, TLBs, memory, the instruction window   (core_int.h)
  *   sched  who runs when: fibers, tasks, virtual time, locks, interrupts          (sched_int.h)
+ * and a swap device beside them (swap.c).
  */
 #ifndef QUIRE_MACHINE_MODEL_MODEL_INT_H
 #define QUIRE_MACHINE_MODEL_MODEL_INT_H
@@ -16,12 +17,19 @@ struct model_cpu {
 	struct sched_cpu sched;
 };
 
+struct swap_device {
+	uint64_t *tags;    /* [m.swap_slots]: what the slots hold */
+	uint64_t *free_ps; /* [desc.swap.queue_depth]: when each of the requests in service is done */
+	uint64_t read_free_ps, write_free_ps; /* when the transfers so far are through */
+};
+
 struct model {
 	struct machine m; /* must be first */
 	struct machine_desc desc;
 	struct model_options opt;
 	struct core_shared core;
 	struct sched_shared sched;
+	struct swap_device swap;
 	struct model_path_stat path[NR_MACHINE_PATHS];
 };
 
@@ -69,6 +77,11 @@ void sched_done(struct model *md);
  */
 void sched_catch_up(struct cpu *c);
 void sched_stats_each(struct model *md, void (*fn)(void *arg, const char *name, uint64_t value), void *arg);
+
+/* ---- swap.c ---- */
+int swap_init(struct model *md); /* 0 or -ENOMEM */
+void swap_done(struct model *md);
+int model_swap_io(struct cpu *c, uint64_t slot, const pfn_t *frames, unsigned nr, bool write, uint64_t *ret_done_ns);
 
 static inline void sched_point(struct cpu *c)
 {

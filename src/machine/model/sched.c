@@ -73,12 +73,15 @@ void sched_timer_add(struct sched_task *st, uint64_t ps)
 	ASSERT(st->timer_pos == EVENT_ABSENT);
 	event_heap_insert(&s->timers,
 			  (struct event){ .time_ps = ps, .seq = s->timer_seq++, .pos = &st->timer_pos });
+	s->nr_task_timers += !st->t->daemon;
 }
 
 void sched_timer_del(struct sched_task *st)
 {
-	if (st->timer_pos != EVENT_ABSENT)
-		event_heap_remove(&st->md->sched.timers, st->timer_pos);
+	if (st->timer_pos == EVENT_ABSENT)
+		return;
+	event_heap_remove(&st->md->sched.timers, st->timer_pos);
+	st->md->sched.nr_task_timers -= !st->t->daemon;
 }
 
 static uint64_t next_event_ps(const struct sched_shared *s)
@@ -246,6 +249,29 @@ static void stop_sleepers(struct model *md)
 	}
 }
 
+/* Only daemons are left: whoever waits is woken to see it, whoever doesn't will not wait any more. Sleeps end by themselves. */
+static void stop_daemons(struct model *md)
+{
+	struct sched_shared *s = &md->sched;
+	struct sched_task *st;
+
+	s->daemons_told = true;
+	__atomic_store_n(&md->m.daemons_stop, true, __ATOMIC_RELAXED);
+	list_for_each_entry(st, &s->tasks, all) {
+		if (st->t->state == TASK_BLOCKED && !st->rw_lock)
+			sched_task_wake(st, MAX(s->event.time_ps, s->last_task_ps));
+		else
+			st->t->wake_pending = true;
+	}
+}
+
+/* Daemons look again and again, but what the others wait for has not come for so long that it never will. */
+static bool is_hung(const struct sched_shared *s)
+{
+	return !s->cpus.nr && !s->nr_task_timers && s->nr_tasks > s->nr_daemons &&
+	       s->timers.e[0].time_ps > s->last_task_ps + SCHED_HUNG_PS;
+}
+
 static void run_cpu(struct model *md, struct cpu *c)
 {
 	struct sched_shared *s = &md->sched;
@@ -266,6 +292,8 @@ static void run_cpu(struct model *md, struct cpu *c)
 	fiber_switch(st->fiber);
 	s->running = NULL;
 	c->run_until_ps = SCHED_NEVER;
+	if (!st->t->daemon)
+		s->last_task_ps = MAX(s->last_task_ps, c->now_ps);
 	if (st->leave != LEAVE_PAUSE)
 		sched_task_left(c, st);
 }
@@ -278,6 +306,10 @@ static bool step(struct model *md)
 
 	if (unlikely(!s->stopping && sched_stop_seen(md)))
 		stop_sleepers(md);
+	if (unlikely(s->nr_tasks == s->nr_daemons && !s->daemons_told))
+		stop_daemons(md);
+	if (s->timers.nr && is_hung(s))
+		return false;
 	if (s->timers.nr && (!s->cpus.nr || s->timers.e[0].time_ps <= s->cpus.e[0].time_ps)) {
 		s->event = s->timers.e[0];
 		if (s->stopping)
@@ -308,6 +340,8 @@ static void explain_deadlock(struct model *md, char *err, size_t errlen)
 		const struct cpu *c = st->t->cpu;
 		int n;
 
+		if (st->t->daemon && st->boundary && c->current != st->t)
+			continue; /* has nothing to do */
 		if (st->rw_lock) {
 			what = sched_rank_name(st->rw_lock->rank);
 			how = st->rw_write ? " (write)" : " (read)";
@@ -332,6 +366,15 @@ int model_run(struct machine *m, char *err, size_t errlen)
 	int r = 0;
 
 	ASSERT(!s->in_run);
+	s->daemons_told = false;
+	m->daemons_stop = false;
+	r = m->hooks.run_begin ? m->hooks.run_begin(m->cpus[0]) : 0;
+	if (r) {
+		if (errlen)
+			snprintf(err, errlen, "the kernel's daemons could not be started");
+		sched_tasks_abandon(md);
+		return r;
+	}
 	s->in_run = true;
 	s->stopping = false;
 	while (s->nr_tasks && step(md))
@@ -350,6 +393,7 @@ int model_run(struct machine *m, char *err, size_t errlen)
 		explain_deadlock(md, err, errlen);
 	}
 	sched_tasks_abandon(md);
+	m->daemons_stop = true; /* also after a run that ended early */
 	s->in_run = false;
 	return r;
 }

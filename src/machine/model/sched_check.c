@@ -87,7 +87,7 @@ const char *sched_validate(struct model *md)
 	const struct sched_shared *s = &md->sched;
 	const struct sched_task *st;
 	const char *bad = check_heap(&s->cpus);
-	uint32_t tasks = 0, queued = 0, idle = 0;
+	uint32_t tasks = 0, queued = 0, idle = 0, daemons = 0, timers = 0;
 
 	if (!bad)
 		bad = check_heap(&s->timers);
@@ -105,7 +105,11 @@ const char *sched_validate(struct model *md)
 		if (bad)
 			return bad;
 		tasks++;
+		daemons += st->t->daemon;
+		timers += !st->t->daemon && st->timer_pos != EVENT_ABSENT;
 	}
+	if (daemons != s->nr_daemons || timers != s->nr_task_timers)
+		return "daemons or timers are miscounted";
 	if (tasks != s->nr_tasks || queued != s->nr_queued || idle != s->nr_idle)
 		return "tasks, queued tasks or idle CPUs are miscounted";
 	return NULL;

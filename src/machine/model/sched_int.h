@@ -12,6 +12,8 @@
 #define SCHED_NEVER UINT64_MAX
 #define SCHED_QUANTUM_PS 1000000ULL
 #define SCHED_MAX_HELD 24
+#define SCHED_HUNG_PS (120ULL * 1000000000000ULL) /* as long as Linux lets a task hang before it says so */
+#define SCHED_ISSUED 16
 
 struct model;
 struct fiber;
@@ -52,6 +54,9 @@ struct sched_cpu {
 	struct list_head irqs;  /* interrupts sent to it and not handled, by (deliver_ps, sender) */
 	uint64_t irq_end_ps;    /* when the last one that it handled was over */
 	struct ipi_node *nodes; /* one a target, for what it sends */
+	struct tlb_flush issued[SCHED_ISSUED]; /* broadcasts that it has not waited for ... */
+	unsigned nr_issued;
+	uint64_t issued_done_ps; /* ... and when the last of them is done */
 	struct sched_held held; /* spinlocks, and outside of tasks all locks */
 	uint64_t context_switches, migrations, steals;
 	uint64_t ipi_sent, ipi_received, idle_ps;
@@ -71,6 +76,11 @@ struct sched_shared {
 	struct list_head spinners; /* CPUs that spin, first come first */
 	struct list_head rw_waiters; /* tasks that wait for sleeping locks, first come first */
 	uint32_t nr_tasks, cap_tasks;
+	uint32_t nr_daemons;      /* of the tasks */
+	uint32_t nr_task_timers;  /* of tasks that are no daemons */
+	bool daemons_told;        /* in this run: to end */
+	uint64_t last_task_ps;    /* how far tasks that are no daemons have got */
+	uint64_t broadcast_free_ps; /* when the last broadcast invalidation is done */
 	uint32_t nr_queued; /* on all run queues */
 	uint32_t nr_idle;
 	struct cpumask idle;
@@ -164,6 +174,8 @@ const char *sched_rank_name(unsigned rank);
 int ipi_init(struct model *md);
 void ipi_done(struct model *md);
 void ipi_flush_remote(struct cpu *c, const struct cpumask *targets, const struct tlb_flush *f, unsigned *ret_remote);
+void ipi_flush_issue(struct cpu *c, const struct tlb_flush *f);
+void ipi_flush_sync(struct cpu *c);
 /* Handle what has been delivered up to `ps`; a later delivery than c's clock is waited for (c is idle or parked). */
 void ipi_take(struct cpu *c, uint64_t ps);
 uint64_t ipi_next_ps(const struct cpu *c); /* SCHED_NEVER: none */

@@ -81,7 +81,7 @@ void schedule_flush(struct cpu *c, const struct tlb_flush *f)
 		/* A flush by huge strides names one address in each; others in between are not dropped. */
 		if (hit && !h->table && h->shift < f->stride_shift)
 			hit = ((h->va - f->start) & ((1ULL << f->stride_shift) - 1)) == 0;
-		if (h->ctx == f->ctx && (f->full || h->table || hit))
+		if ((h->ctx == f->ctx && (f->full || h->table || hit)) || (f->full && !f->ctx))
 			drop_at(sc, i);
 		else
 			i++;
@@ -98,6 +98,18 @@ static void op_flush_remote(struct cpu *c, const struct cpumask *targets, const 
 {
 	schedule_point(c, POINT_FLUSH);
 	ipi_flush_remote(c, targets, f, ret_remote);
+}
+
+static void op_flush_issue(struct cpu *c, const struct tlb_flush *f)
+{
+	schedule_point(c, POINT_FLUSH);
+	ipi_flush_issue(c, f);
+}
+
+static void op_flush_sync(struct cpu *c)
+{
+	schedule_point(c, POINT_FLUSH);
+	ipi_flush_sync(c);
 }
 
 static void op_load_context(struct cpu *c, pfn_t root, uint32_t ctx)
@@ -309,6 +321,9 @@ const struct machine_ops schedule_ops = {
 	.load_context = op_load_context,
 	.flush_local = op_flush_local,
 	.flush_remote = op_flush_remote,
+	.flush_issue = op_flush_issue,
+	.flush_sync = op_flush_sync,
+	.swap_io = model_swap_io,
 	.now_ns = op_now_ns,
 	.resched = sched_op_resched,
 	.block = sched_op_block,

@@ -13,6 +13,7 @@
  *  K4 A new task stays in its starter's node while at most a quarter of that node's CPUs are busy (Linux's allowed imbalance), then
  *     goes to the node with most idle CPUs.
  *  K5 A CPU that runs dry takes the oldest movable task of the longest queue: its own node first, then by distance.
+ *  K7 Daemons are tasks like others, but the run ends without them: when no others are left they are told so (sched.c).
  *  K6 Wake-ups are not lost: one that finds its task not blocked is kept for the next block. machine sleep is not cut short.
  *  Ties go to the lower number; no address of the host takes part in any choice.
  */
@@ -337,6 +338,7 @@ static void forget(struct sched_task *st)
 	list_del(&st->all);
 	list_del(&st->rw_link);
 	s->nr_tasks--;
+	s->nr_daemons -= st->t->daemon;
 	fiber_free(st->fiber);
 	st->t->priv = NULL;
 	st->t->state = TASK_DEAD;
@@ -526,6 +528,7 @@ int sched_task_start(struct model *md, struct cpu *c, struct task *t)
 	list_init(&st->rw_link);
 	list_add_tail(&st->all, &s->tasks);
 	s->nr_tasks++;
+	s->nr_daemons += t->daemon;
 	s->tasks_started++;
 	t->priv = st;
 	t->seq = s->next_seq++;

@@ -59,6 +59,16 @@ void tlb_drop(struct tlb_arr *a, uint64_t vpn, uint32_t tag)
 		drop_way(a, set, (unsigned)way);
 }
 
+/* Is it an entry of `tag`: of the thread, and of the context, or with context 0 of any but the kernel's? */
+static bool is_of(uint64_t key, uint32_t tag)
+{
+	uint32_t own = (uint32_t)key & ((1U << TLB_KEY_LOW) - 1);
+
+	if (own == tag)
+		return true;
+	return !(tag & TLB_CTX_KERNEL) && (own & ~TLB_CTX_KERNEL) == tag && (own & TLB_CTX_KERNEL) != TLB_CTX_KERNEL;
+}
+
 /* Drop the entries of `tag` whose page number lies in [first, last]. */
 static void drop_all(struct tlb_arr *a, uint32_t tag, uint64_t first, uint64_t last)
 {
@@ -69,7 +79,7 @@ static void drop_all(struct tlb_arr *a, uint32_t tag, uint64_t first, uint64_t l
 		for (unsigned w = 0; w < a->g.ways; w++) {
 			uint64_t vpn = k[w] >> TLB_KEY_LOW;
 
-			if (k[w] != TLB_KEY_NONE && (k[w] & ((1ULL << TLB_KEY_LOW) - 1)) == tag && vpn >= first && vpn <= last)
+			if (k[w] != TLB_KEY_NONE && is_of(k[w], tag) && vpn >= first && vpn <= last)
 				drop_way(a, set, w);
 		}
 	}
