@@ -2,6 +2,7 @@
 #include "report/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,7 +11,7 @@
 static void clear(struct output *o)
 {
 	free(o->path);
-	free(o->tmp);
+	new_file_drop(&o->file);
 	*o = (struct output){ 0 };
 }
 
@@ -33,12 +34,15 @@ int output_open(struct output *o, const char *path, char *err, size_t errlen)
 		o->f = S_ISDIR(st.st_mode) ? NULL : fopen(path, "we");
 		rc = S_ISDIR(st.st_mode) ? -EISDIR : -errno;
 	} else {
-		o->tmp = malloc(strlen(path) + 32);
-		if (o->tmp) {
-			sprintf(o->tmp, "%s.tmp.%ld", path, (long)getpid());
-			o->f = fopen(o->tmp, "we");
+		rc = new_file_open(&o->file, path);
+		if (!rc) {
+			int fd = fcntl(o->file.fd, F_DUPFD_CLOEXEC, 0); /* the stream is closed before the file gets its name */
+
+			o->f = fd < 0 ? NULL : fdopen(fd, "w");
+			rc = -errno;
+			if (!o->f && fd >= 0)
+				close(fd);
 		}
-		rc = -errno;
 	}
 	if (o->f)
 		return 0;
@@ -59,13 +63,10 @@ int output_commit(struct output *o, char *err, size_t errlen)
 		rc = errno ? -errno : -EIO;
 	if (o->path && fclose(o->f) && !rc)
 		rc = -errno;
-	if (!rc && o->tmp && rename(o->tmp, o->path))
-		rc = -errno;
-	if (rc) {
+	if (!rc && o->file.tmp)
+		rc = new_file_keep(&o->file, o->path);
+	if (rc)
 		snprintf(err, errlen, "%s: %s", o->path ? o->path : "standard output", strerror(-rc));
-		if (o->tmp)
-			unlink(o->tmp);
-	}
 	clear(o);
 	return rc;
 }
@@ -74,7 +75,5 @@ void output_abort(struct output *o)
 {
 	if (o->f && o->path)
 		fclose(o->f);
-	if (o->tmp)
-		unlink(o->tmp);
 	clear(o);
 }

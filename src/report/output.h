@@ -1,16 +1,19 @@
 /*
- * A result file, whole or not at all: written beside its place under a temporary name and renamed when it is complete.
- * "-" is standard output.
+ * A result file, whole or not at all: it gets its name when it is complete (trace/newfile.h). "-" is standard output; a device or a pipe is
+ * written as it is.
  */
 #ifndef QUIRE_REPORT_OUTPUT_H
 #define QUIRE_REPORT_OUTPUT_H
+
+#include "trace/newfile.h"
 
 #include <stddef.h>
 #include <stdio.h>
 
 struct output {
 	FILE *f;
-	char *path, *tmp; /* NULL: standard output */
+	char *path; /* NULL: standard output */
+	struct new_file file;
 };
 
 /* Fails at once, before any work, when the place cannot be written. 0, or -errno with one line in err. */

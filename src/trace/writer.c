@@ -12,6 +12,7 @@
 #include "trace/check.h"
 #include "trace/codec.h"
 #include "trace/index.h"
+#include "trace/newfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +41,8 @@ struct trace_writer {
 	int fd;
 	int error; /* first failure, sticky */
 	bool full; /* ...was ours: little room left. What is pending may still be written. */
-	char *path, *tmp;
+	char *path;
+	struct new_file file;
 	uint64_t pos; /* bytes written, all whole blocks */
 	uint64_t next_room; /* look at the disk again when pos is here */
 	int (*room)(const char *path, uint64_t *ret_free, uint64_t *ret_total);
@@ -240,15 +242,13 @@ uint64_t trace_writer_bytes(const struct trace_writer *w)
 
 static void writer_free(struct trace_writer *w)
 {
-	if (w->fd >= 0)
-		close(w->fd);
 	for (uint32_t i = 0; i < w->nr_pending; i++)
 		free(w->pending[i].words);
 	free(w->pending);
 	trace_index_done(&w->index);
 	trace_encoder_free(w->enc);
 	free(w->path);
-	free(w->tmp);
+	new_file_drop(&w->file);
 	free(w);
 }
 
@@ -323,18 +323,16 @@ int trace_writer_create(const char *path, const struct trace_meta *meta, struct 
 	w->sink.block = sink_block;
 	w->room = trace_disk_room;
 	w->path = strdup(path);
-	w->tmp = malloc(strlen(path) + 32);
-	if (!w->path || !w->tmp || trace_encoder_create(&w->enc)) {
+	if (!w->path || trace_encoder_create(&w->enc)) {
 		writer_free(w);
 		goto no_memory;
 	}
-	sprintf(w->tmp, "%s.tmp.%ld", path, (long)getpid());
-	w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	rc = w->fd < 0 ? -errno : write_header(w, meta);
+	rc = new_file_open(&w->file, path);
+	w->fd = w->file.fd;
+	if (!rc)
+		rc = write_header(w, meta);
 	if (rc) {
 		snprintf(err, errlen, "%s: %s", w->path, strerror(-rc));
-		if (w->fd >= 0)
-			unlink(w->tmp);
 		writer_free(w);
 		return rc;
 	}
@@ -383,8 +381,10 @@ int trace_writer_close(struct trace_writer *w, char *err, size_t errlen)
 		rc = rc ? rc : -ENOSPC;
 		what = what ? what : "no room for the index (readable without it)";
 	}
-	if ((fsync(w->fd) && errno != EINVAL && errno != EROFS) || rename(w->tmp, w->path)) {
-		rc = -errno;
+	int placed = fsync(w->fd) && errno != EINVAL && errno != EROFS ? -errno : new_file_keep(&w->file, w->path);
+
+	if (placed) {
+		rc = placed;
 		what = "cannot be completed";
 	}
 	if (rc)
@@ -395,6 +395,5 @@ int trace_writer_close(struct trace_writer *w, char *err, size_t errlen)
 
 void trace_writer_abort(struct trace_writer *w)
 {
-	unlink(w->tmp);
 	writer_free(w);
 }
