@@ -17,6 +17,15 @@ struct given {
 	size_t nr_values;
 };
 
+/* What is shown of a setting is anybody's (a saved schedule, an experiment): nothing of it ends the line or talks to the terminal. */
+static int refused(int rc, char *err, size_t errlen)
+{
+	for (size_t i = 0; rc && i < errlen && err[i]; i++)
+		if ((unsigned char)err[i] < ' ' || err[i] == 0x7f)
+			err[i] = ' ';
+	return rc;
+}
+
 static int parse_name(struct given *g, const char *option, const char *text, char *err, size_t errlen)
 {
 	char *eq;
@@ -168,7 +177,7 @@ int settings_expand(char *const *sets, size_t nr_sets, char *const *varies, size
 	if (rc)
 		settings_done(ret);
 	free(g);
-	return rc;
+	return refused(rc, err, errlen);
 no_memory:
 	snprintf(err, errlen, "out of memory");
 	return -ENOMEM;
@@ -193,7 +202,7 @@ int settings_apply(struct knobs *k, const char *option, const char *text, char *
 
 	if (!eq || eq == text || !eq[1] || (size_t)(eq - text) >= sizeof(name)) {
 		snprintf(err, errlen, "%s %.80s: expected NAME=VALUE", option, text);
-		return -EINVAL;
+		return refused(-EINVAL, err, errlen);
 	}
 	snprintf(name, sizeof(name), "%.*s", (int)(eq - text), text);
 	rc = knob_set(k, name, eq + 1, allowed, sizeof(allowed));
@@ -204,5 +213,5 @@ int settings_apply(struct knobs *k, const char *option, const char *text, char *
 	} else if (rc) {
 		snprintf(err, errlen, "%s %.100s: allowed: %s", option, text, allowed);
 	}
-	return rc ? -EINVAL : 0;
+	return refused(rc ? -EINVAL : 0, err, errlen);
 }

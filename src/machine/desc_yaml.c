@@ -25,13 +25,18 @@ struct parse {
 
 /* ---- complaints ---- */
 
+static bool is_control(char c)
+{
+	return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
 /* A value as it may be shown: one line, short, printable. */
 static void show(const char *value, char *buf, size_t len)
 {
 	size_t n = 0;
 
 	for (; *value && n + 4 < len; value++)
-		buf[n++] = (unsigned char)*value < 0x20 || *value == 0x7f ? ' ' : *value;
+		buf[n++] = is_control(*value) ? ' ' : *value;
 	if (*value) {
 		/* Never end in the middle of a UTF-8 sequence. */
 		while (n && ((unsigned char)value[0] & 0xc0) == 0x80) {
@@ -63,6 +68,10 @@ int desc_fail(struct desc_reader *r, struct desc_place at, const char *key, cons
 	if (n < r->errlen)
 		vsnprintf(r->err + n, r->errlen - n, allowed, ap);
 	va_end(ap);
+	/* Keys are the file's too, and a file is anybody's: nothing of it ends the line or talks to the terminal. */
+	for (char *c = r->err; *c; c++)
+		if (is_control(*c))
+			*c = ' ';
 	return -EINVAL;
 }
 

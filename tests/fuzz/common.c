@@ -45,5 +45,6 @@ void fuzz_check_message(const char *err, size_t errlen)
 	size_t n = strnlen(err, errlen);
 
 	fuzz_check(n > 0 && n < errlen, "%zu characters", n);
-	fuzz_check(!memchr(err, '\n', n), "more than a line: %s", err);
+	for (size_t i = 0; i < n; i++)
+		fuzz_check((unsigned char)err[i] >= ' ' && err[i] != 0x7f, "byte %#x, more than a line: %s", (unsigned char)err[i], err);
 }

@@ -25,7 +25,7 @@ _Noreturn void fuzz_fail(const char *file, int line, const char *what, const cha
 /* The input as a file: a path that can be opened until the next call. */
 const char *fuzz_file(const uint8_t *data, size_t size);
 
-/* A message must be there, be one line and end within its buffer. */
+/* A message must be there, be one line without control characters (a file's bytes are not for the terminal), and end within its buffer. */
 void fuzz_check_message(const char *err, size_t errlen);
 
 /* Bytes taken one after another; 0 once they are used up. */
