@@ -111,7 +111,8 @@ ATTR_NOINLINE static void free_one(struct meminit_worker *w, struct meminit_zone
 
 	if (!is_one_pass(w)) {
 		for (uint64_t i = 0; i < 1ULL << order; i++) {
-			f[i].flags &= ~FRAME_RESERVED;
+			/* Not locked yet: who frees a neighbour may be looking whether it is a free block. */
+			frame_flags_put(&f[i], frame_flags(&f[i]) & ~FRAME_RESERVED);
 			f[i].refcount = 0;
 		}
 		meminit_charge(w, z->nid, PATH_MEMINIT_FREE, p, 1ULL << order);
