@@ -454,13 +454,3 @@ pte_t pt_read_shared(struct cpu *c, const struct pt_ref *pmd, vaddr_t va)
 	pt_unlock(c, pmd->table);
 	return e;
 }
-
-bool pt_shared_none(struct cpu *c, pte_t pmd, vaddr_t start, vaddr_t end)
-{
-	struct pt_ref r = pt_ref_at(c, table_of(c, pmd), start, PAGE_SHIFT);
-
-	for (vaddr_t va = start; va < end; va += PAGE_SIZE, pt_ref_next(&r))
-		if (pte_peek(&r))
-			return false;
-	return true;
-}

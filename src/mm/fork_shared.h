@@ -35,7 +35,5 @@ void pt_put_table(struct cpu *c, struct mm *mm, struct frame *t);
 
 /* The entry that serves va in the table at *pmd, which may be shared: looked at under the lock that keeps it there. */
 pte_t pt_read_shared(struct cpu *c, const struct pt_ref *pmd, vaddr_t va);
-/* Has the shared table no entries for [start, end)? Uncharged. */
-bool pt_shared_none(struct cpu *c, pte_t pmd, vaddr_t start, vaddr_t end);
 
 #endif

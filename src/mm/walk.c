@@ -176,9 +176,8 @@ void pt_for_range(struct pt_range *w, vaddr_t start, vaddr_t end)
 				continue;
 			e = pte_read(c, &pmd);
 		}
-		if (unlikely(pt_entry_shared(e)))
-			ASSERT_DEBUG(pt_shared_none(c, e, va, next));
-		else if (pmd_table(e))
+		/* In a shared table the range has no entries any more, which is not looked at: that would take the lock that keeps it. */
+		if (pmd_table(e) && likely(!pt_entry_shared(e)))
 			range_ptes(w, frame_of(c->m, pte_pfn(e)), va, next);
 	}
 	machine_path(c, prev);
