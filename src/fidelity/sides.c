@@ -57,6 +57,11 @@ int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
 
 	memset(k, 0, sizeof(*k));
 	knobs_default(&k->knobs);
+#if defined(__SANITIZE_THREAD__)
+	/* Its handler of signals needs memory of its own that the processes standing for a script's do not have. */
+	snprintf(err, errlen, "a program under ThreadSanitizer cannot catch the faults of a script's processes");
+	return -EOPNOTSUPP;
+#endif
 	if (uname(&u) || sscanf(u.release, "%u.%u", &major, &minor) != 2) {
 		snprintf(err, errlen, "the kernel underneath does not tell its version");
 		return -EOPNOTSUPP;

@@ -298,6 +298,10 @@ static bool kernel_comparable(void)
 	struct utsname u;
 	void *p;
 
+#if defined(__SANITIZE_THREAD__)
+	print_message("skipped: ThreadSanitizer ends a program that maps where these scripts do\n");
+	return false;
+#endif
 	if (uname(&u) || sscanf(u.release, "%u.%u", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 16)) {
 		print_message("skipped: kernel %s is older than 6.16, whose merging rules these are\n", u.release);
 		return false;
