@@ -48,6 +48,7 @@ static int open_machine(const char *name, struct machine **ret)
 		if (code >= 0)
 			return code;
 		rc = model_create(&d, &(struct model_options){ .seed = 1 }, ret, err, sizeof(err));
+		machine_desc_done(&d);
 	}
 	return rc ? failure("%s: %s", name ? name : "the machine", *err ? err : strerror(-rc)) : -1;
 }
@@ -110,6 +111,21 @@ static int play(struct script_run *r, const struct script_args *a, struct script
 	return rc;
 }
 
+/* A pool is what there was room for at boot, as in Linux, which says so in its log. */
+static void note_pools(struct script_exec *x)
+{
+	const struct quire *q = script_engine_quire(x);
+	const uint64_t asked[NR_HUGETLB_SIZES] = { [HUGETLB_2M] = q->knobs.hugetlb_2m_nr, [HUGETLB_1G] = q->knobs.hugetlb_1g_nr };
+
+	for (unsigned i = 0; i < NR_HUGETLB_SIZES; i++) {
+		uint64_t got = hugetlb_info(q, (enum hugetlb_size)i, NID_NONE).total;
+
+		if (got < asked[i])
+			printf("  %s.nr_hugepages is %" PRIu64 ", not %" PRIu64 ": there was no more memory in free ranges of that size\n",
+			       i == HUGETLB_2M ? "hugepages-2048kB" : "hugepages-1048576kB", got, asked[i]);
+	}
+}
+
 /* One variant, NULL for a script without any, on a machine of its own. */
 static int run_variant(const struct script *s, const struct script_args *a, const struct knobs *k, const char *variant)
 {
@@ -127,6 +143,8 @@ static int run_variant(const struct script *s, const struct script_args *a, cons
 	rc = script_engine_create(&(struct script_engine_options){ .machine = m, .knobs = k, .validate = a->check }, &o.exec);
 	if (!rc)
 		rc = script_run_begin(s, &o, &r, err, sizeof(err));
+	if (!rc)
+		note_pools(o.exec);
 	if (!rc)
 		rc = inject_attach_rules(m, 1, &a->rules, &in);
 	if (!rc)

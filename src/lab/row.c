@@ -270,6 +270,8 @@ static int replay_on(const struct lab_options *o, struct machine *m, struct trac
 
 	if (rc)
 		return rc;
+	for (unsigned i = 0; i < NR_HUGETLB_SIZES; i++)
+		row->pool[i] = hugetlb_info(q, (enum hugetlb_size)i, NID_NONE).total;
 	rc = inject_attach_rules(m, o->seed, o->inject, &in);
 	if (rc) {
 		(void)quire_shutdown(q);

@@ -12,6 +12,7 @@
 #include "machine/host/host.h"
 #include "machine/inject.h"
 #include "machine/model/model.h"
+#include "mm/hugetlb.h"
 #include "record/record.h"
 #include "trace/source.h"
 #include "workload/replay.h"
@@ -61,6 +62,7 @@ struct lab_row {
 	bool started, replayed, finished; /* replayed: the source was opened; finished: to its end, without an error */
 	int error;
 	char err[256];
+	uint64_t pool[NR_HUGETLB_SIZES]; /* pages that boot could put into the pools: of what the settings say, or fewer */
 	char *proc[NR_MEMORY_PROCS]; /* text, where lab_options.proc asked for it and there was memory; else NULL */
 	uint64_t host_ns,
 		host_cpu_ns; /* what the replay took here, by the clock and of the thread: never part of a result */

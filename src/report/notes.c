@@ -115,6 +115,19 @@ static void note_flushes(const struct notes *n, const struct metrics *ms, const 
 		say(n, "%s: other CPUs had to flush %s time%s: %s.", label, sum, nr == 1 ? "" : "s", list);
 }
 
+/* Linux says it in the log at boot, and goes on. */
+static void note_pool(const struct notes *n, const struct lab_row *row, const char *label)
+{
+	static const char *const names[NR_HUGETLB_SIZES] = { [HUGETLB_2M] = "hugepages-2048kB", [HUGETLB_1G] = "hugepages-1048576kB" };
+	const uint64_t asked[NR_HUGETLB_SIZES] = { [HUGETLB_2M] = row->settings->knobs.hugetlb_2m_nr,
+						   [HUGETLB_1G] = row->settings->knobs.hugetlb_1g_nr };
+
+	for (unsigned i = 0; i < NR_HUGETLB_SIZES && row->replayed; i++)
+		if (row->pool[i] < asked[i])
+			say(n, "%s: %s.nr_hugepages is %" PRIu64 ", not %" PRIu64 ": the %s's memory has no more free ranges of that size.",
+			    label, names[i], row->pool[i], asked[i], n->machine);
+}
+
 static void note_row(const struct notes *n, const struct lab_result *r, size_t i)
 {
 	const struct lab_row *row = &r->rows[i];
@@ -146,6 +159,7 @@ static void note_row(const struct notes *n, const struct lab_result *r, size_t i
 	if (p->order_released)
 		say(n, "%s: %" PRIu64 " waits had no waker in the recording and were let go.", label,
 		    p->order_released);
+	note_pool(n, row, label);
 	note_ineligible(n, &row->metrics, label);
 	note_unwritten(n, &row->metrics, label);
 	note_flushes(n, &row->metrics, label);
