@@ -42,6 +42,8 @@ struct check_args {
 	FILE *text;
 	json_t *results;
 	struct schedules_result *r;
+	struct output saved; /* open from the start, so that a bad place fails before the work; written by the first failure */
+	bool has_saved;
 };
 
 static void show_progress(void *arg, uint64_t done, uint64_t of)
@@ -90,21 +92,17 @@ static char *read_text(const char *path, size_t max)
 
 /* ---- saved schedules: a line a word and its value ---- */
 
-static int save(const struct check_args *a)
+static int save(struct check_args *a)
 {
-	struct output out;
 	char err[300];
 
-	if (output_open(&out, a->save, err, sizeof(err)))
-		return failure("%s", err);
-	fprintf(out.f, SAVED_HEAD "\n%s %s\n", a->script ? "script" : "workload", a->script ? a->script : a->name);
+	fprintf(a->saved.f, SAVED_HEAD "\n%s %s\n", a->script ? "script" : "workload", a->script ? a->script : a->name);
 	for (size_t i = 0; i < a->sets.nr; i++)
-		fprintf(out.f, "set %s\n", a->sets.v[i]);
+		fprintf(a->saved.f, "set %s\n", a->sets.v[i]);
 	for (uint32_t i = 0; i < a->r->nr; i++)
-		fprintf(out.f, "switch %u@%u:%u\n", a->r->list[i].cpu, a->r->list[i].at, a->r->list[i].to);
-	if (output_commit(&out, err, sizeof(err)))
-		return failure("%s", err);
-	return EXIT_DONE;
+		fprintf(a->saved.f, "switch %u@%u:%u\n", a->r->list[i].cpu, a->r->list[i].at, a->r->list[i].to);
+	a->has_saved = true;
+	return output_commit(&a->saved, err, sizeof(err)) ? failure("%s", err) : EXIT_DONE;
 }
 
 static int load_line(struct check_args *a, const char *path, unsigned nr, char *line)
@@ -291,7 +289,7 @@ static int check_one(struct check_args *a, const char *name, const char *text)
 			add_json(a);
 			(a->r->failed ? print_failure : print_passed)(a);
 			code = a->r->failed ? EXIT_FAILED : EXIT_DONE;
-			if (a->r->failed && a->save)
+			if (a->r->failed && a->save && !a->has_saved)
 				(void)save(a);
 		}
 	}
@@ -356,14 +354,20 @@ static int check(struct check_args *a)
 	if (code < 0)
 		code = check_usage(a);
 	if (code < 0)
-		code = json_begin(&out, a->json);
+		code = json_begin(&a->saved, a->save);
 	if (code >= 0)
 		return code;
+	code = json_begin(&out, a->json);
+	if (code >= 0) {
+		output_abort(&a->saved);
+		return code;
+	}
 	a->text = text_stream(a->json);
 	a->results = json_array();
 	a->r = calloc(1, sizeof(*a->r));
 	if (!a->r || !a->results) {
 		output_abort(&out);
+		output_abort(&a->saved);
 		return failure("out of memory");
 	}
 	a->o.count = a->count;
@@ -375,6 +379,7 @@ static int check(struct check_args *a)
 	a->o.progress = a->progress.on ? show_progress : NULL;
 	signals_catch();
 	code = check_all(a);
+	output_abort(&a->saved);
 	free(a->r);
 	if (code == EXIT_USAGE) {
 		json_decref(a->results);
@@ -407,7 +412,7 @@ int check_schedules(int argc, char **argv)
 		{ "seed", 0, OPT_COUNT, &a.seed, 0, 1ULL << 62, "S", "of the first; the next has S + 1; default 1" },
 		{ "jobs", 'j', OPT_COUNT, &a.jobs, 1, 64, "N", "processes at a time; default 1" },
 		{ "replay", 0, OPT_TEXT, &a.replay, 0, 0, "WHAT", "a seed, a schedule as printed, or a file of --save" },
-		{ "save", 0, OPT_TEXT, &a.save, 0, 0, "FILE", "write the schedule of a failure to FILE" },
+		{ "save", 0, OPT_TEXT, &a.save, 0, 0, "FILE", "write the schedule of the first failure to FILE" },
 		{ "set", 0, OPT_LIST, &a.sets, 0, 0, "NAME=VALUE", "a setting ('quire knobs' lists them)" },
 		{ "list", 0, OPT_FLAG, &a.list, 0, 0, NULL, "list the workloads" },
 		{ "json", 0, OPT_TEXT, &a.json, 0, 0, "FILE", "write the results as JSON too; - is standard output" },

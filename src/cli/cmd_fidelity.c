@@ -452,9 +452,11 @@ static int fidelity(const struct fid_args *a)
 	if (code < 0)
 		code = run_all(x);
 	code = finish(x, &out, code);
-	for (size_t i = 0; i < x->nr_machines; i++)
+	for (size_t i = 0; i < x->nr_machines; i++) {
 		if (x->machine[i].m)
 			x->machine[i].destroy(x->machine[i].m);
+		machine_desc_done(&x->machine[i].desc);
+	}
 	json_decref(x->results);
 	json_decref(x->steps);
 	free(x);
