@@ -139,8 +139,9 @@ static json_t *report(FILE *f, const struct inject_check_result *res)
 	return root;
 }
 
-static int check(struct inject_check_options *o, const char *json_path)
+static int check(const struct inject_check_options *given, const char *json_path)
 {
+	struct inject_check_options mine = *given, *o = &mine;
 	struct inject_check_result *res = calloc(1, sizeof(*res));
 	struct progress line;
 	struct output json;

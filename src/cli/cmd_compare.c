@@ -127,8 +127,9 @@ static int report(const struct compare_args *a, const struct compare_options *o,
 	return json_end(json, json->f ? report_compare_json(o, r, t) : NULL);
 }
 
-static int run_it(const struct compare_args *a, struct compare_options *o, const char *where)
+static int run_it(const struct compare_args *a, const struct compare_options *given, const char *where)
 {
+	struct compare_options mine = *given, *o = &mine;
 	struct compare_title t = { .name = a->operands.v[0], .where = where, .set = "", .all = a->all };
 	struct progress line;
 	struct compare_result res;

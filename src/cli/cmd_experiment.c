@@ -128,8 +128,9 @@ static int report(const struct experiment_args *a, const struct experiment *e, c
 	return json_end(json, json->f ? report_experiment_json(e, r) : NULL);
 }
 
-static int run_it(const struct experiment_args *a, struct experiment_options *o)
+static int run_it(const struct experiment_args *a, const struct experiment_options *given)
 {
+	struct experiment_options mine = *given, *o = &mine;
 	struct progress line;
 	struct experiment_result res;
 	struct output json;

@@ -163,8 +163,9 @@ static int keep_stdout_for_json(struct output *json)
 	return -1;
 }
 
-static int run_it(const struct run_args *a, struct lab_options *o, struct output *json)
+static int run_it(const struct run_args *a, const struct lab_options *given, struct output *json)
 {
+	struct lab_options mine = *given, *o = &mine;
 	struct progress_state ps = { 0 };
 	struct lab_result res;
 	char err[300] = "";

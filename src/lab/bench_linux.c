@@ -352,7 +352,7 @@ static int take(struct bench *b, const struct measure *m, bool peer, double *ret
 
 static int measure(struct bench *b, const struct measure *m, struct bench_linux_result *ret)
 {
-	double ours[MAX_REPEATS], peer[MAX_REPEATS], dropped;
+	double ours[MAX_REPEATS], peer[MAX_REPEATS], dropped = 0;
 	struct bench_linux_row *row = &ret->row[ret->nr];
 	struct stats_estimate e;
 	int rc = 0;

@@ -79,7 +79,7 @@ static void exec_peer(enum bench_peer peer, char *const *argv, int errfd)
 		args[n++] = (char *)(uintptr_t) "--trace-mem=yes";
 		args[n++] = (char *)(uintptr_t) "--log-file=/dev/null";
 	}
-	for (size_t i = 0; argv[i] && i < MAX_ARGS; i++)
+	for (size_t i = 0; i < MAX_ARGS && argv[i]; i++)
 		args[n++] = argv[i];
 	args[n] = NULL;
 	dup2(null, 0);

@@ -232,10 +232,11 @@ static bool gather(const struct job *j, const char *name, size_t n, double *v)
 /* Metrics that are the same everywhere are no tests: a correction for them would only blunt the others. */
 static int correct(const struct compare_options *o, struct compare_result *r)
 {
-	double *p = calloc(2 * r->nr + 1, sizeof(*p)), *q = p + r->nr;
+	double *p = calloc(2 * r->nr + 1, sizeof(*p)), *q;
 
 	if (!p)
 		return -ENOMEM;
+	q = p + r->nr;
 	for (unsigned s = 1; s < o->nr_sides; s++) {
 		size_t n = 0;
 

@@ -95,16 +95,16 @@ ATTR_PRINTF(5, 6) static int fail(struct reader *r, const yaml_node_t *at, const
 
 	if (key && (size_t)n < r->errlen)
 		n += snprintf(r->err + n, r->errlen - (size_t)n, "%s: ", key);
-	if (value && *value && (size_t)n < r->errlen) {
+	if (value && *value && (size_t)n < r->errlen)
 		n += snprintf(r->err + n, r->errlen - (size_t)n, "%.40s: ", value);
-		for (char *c = r->err; *c; c++)
-			if ((unsigned char)*c < 0x20)
-				*c = ' ';
-	}
 	va_start(ap, allowed);
 	if ((size_t)n < r->errlen)
 		vsnprintf(r->err + n, r->errlen - (size_t)n, allowed, ap);
 	va_end(ap);
+	/* Keys and values are anybody's: nothing of them ends the line or talks to the terminal. */
+	for (char *c = r->err; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = ' ';
 	return -EINVAL;
 }
 
@@ -146,7 +146,7 @@ static const char *allowed_text(const struct key *k, char *buf, size_t len)
 	case V_PLACEMENT:
 		return "none, spread or compact";
 	case V_NAMES:
-		snprintf(buf, len, "a list of 1 to %u values", EXPERIMENT_MAX_WITH);
+		snprintf(buf, len, "a list of 1 to %d values", EXPERIMENT_MAX_WITH);
 		return buf;
 	case V_SETTINGS:
 		return "a mapping of settings to values";
