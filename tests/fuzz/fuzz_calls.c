@@ -1,6 +1,6 @@
 /*
- * The public calls with arguments from anybody, on real memory: two address spaces and their forks, pins, accesses. What was stored is read
- * back; when all is let go, no anonymous page is left.
+ * The public calls with arguments from anybody, on real memory: address spaces and their forks, pins, accesses, under one of several
+ * settings that the first byte chooses. What was stored is read back; when all is let go, no anonymous page is left.
  */
 #include "fuzz.h"
 
@@ -9,21 +9,35 @@
 #include <errno.h>
 #include <string.h>
 
+#define MAP_HUGETLB 0x40000 /* what the manager's pool serves, where it has one */
 #define SPACES 4
 #define PINS 8
 #define AREAS 8
 
+#define SETTINGS 3
+
 static struct quire_manager *manager;
 static struct quire_thread *thread;
 
-static void setup(void)
+/* The manager of these settings: each stays once it is there, empty between two inputs. */
+static void setup(unsigned which)
 {
-	static const char *const settings[] = { "transparent_hugepage.enabled=always", NULL };
-	const struct quire_options o = { .memory = 256 << 20, .max_threads = 1, .settings = settings };
+	static const char *const settings[SETTINGS][5] = {
+		{ "transparent_hugepage.enabled=always" },
+		{ "transparent_hugepage.enabled=madvise", "quire.fork_tables=shared" },
+		{ "transparent_hugepage.enabled=always", "quire.fork_tables=shared", "quire.huge_cow=copy", "hugepages-2048kB.nr_hugepages=12" },
+	};
+	static struct quire_manager *managers[SETTINGS];
+	static struct quire_thread *threads[SETTINGS];
+	const struct quire_options o = { .memory = 128 << 20, .max_threads = 1, .settings = settings[which] };
 	char err[200] = "";
 
-	fuzz_check(!quire_open(&o, &manager, err, sizeof(err)), "%s", err);
-	fuzz_check(!quire_attach(manager, &thread), "not attached");
+	if (!managers[which]) {
+		fuzz_check(!quire_open(&o, &managers[which], err, sizeof(err)), "%s", err);
+		fuzz_check(!quire_attach(managers[which], &threads[which]), "not attached");
+	}
+	manager = managers[which];
+	thread = threads[which];
 }
 
 struct state {
@@ -140,12 +154,12 @@ static void step(struct state *s)
 	switch (what % 12) {
 	case 0:
 	case 1:
-		k = fuzz_u8(&s->b) % AREAS;
+		k = fuzz_u8(&s->b);
 		rc = quire_mmap(thread, what & 16 ? address(s) : 0, length(s), (int)fuzz_u8(&s->b) & (what & 32 ? 0xff : 7) ,
-				(int)fuzz_u64(&s->b, what & 64 ? 4 : 1) | (what & 128 ? 0 : QUIRE_MAP_PRIVATE), &a);
+				(int)fuzz_u64(&s->b, what & 64 ? 4 : 1) | (what & 128 ? 0 : QUIRE_MAP_PRIVATE) | (k & 4 ? MAP_HUGETLB : 0), &a);
 		check_rc(rc);
 		if (!rc)
-			s->area[k] = a;
+			s->area[k % AREAS] = a;
 		break;
 	case 2:
 		at = address(s);
@@ -199,8 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size > 8192)
 		return 0;
-	if (!manager)
-		setup();
+	setup(fuzz_u8(&s.b) % SETTINGS);
 	fuzz_check(!quire_space_create(thread, &s.space[0]), "no address space");
 	quire_space_switch(thread, s.space[0]);
 	while (s.b.left)

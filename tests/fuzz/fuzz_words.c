@@ -55,6 +55,7 @@ static void step(struct hand *h, struct fuzz_bytes *b)
 {
 	unsigned what = fuzz_u8(b), st = fuzz_u8(b) % STREAMS, nr;
 	uint64_t a[6], at;
+	const char *why = NULL;
 
 	if (st >= h->nr) /* a stream that does not exist yet begins, or not, with the word that says who it is */
 		st = what & 0x80 ? st : 0;
@@ -67,7 +68,7 @@ static void step(struct hand *h, struct fuzz_bytes *b)
 		at = address(b);
 		nr = fuzz_u8(b) % 64;
 		for (unsigned i = 0; i < nr; i++)
-			put(h, st, word_ref(at + i * (what & 0x40 ? 8 : 4096), what >> 4 & 7, what >> 3 & 1, small(b) & 0xfff));
+			put(h, st, word_ref(at + i * (what & 0x40 ? 8 : 4096), (what >> 4) % 7, what >> 3 & 1, small(b) & 0xfff));
 		break;
 	case 1: /* a call and its return */
 	case 2:
@@ -103,9 +104,9 @@ static void step(struct hand *h, struct fuzz_bytes *b)
 			rec_exit(h, st, fuzz_u8(b) % 6);
 		h->ticket += small(b);
 		break;
-	default: /* a word as it comes */
+	default: /* a word as it comes, if the reader lets it through alone */
 		at = fuzz_u64(b, 8);
-		if (!(at & WORD_CONTROL))
+		if (!(at & WORD_CONTROL) && trace_check_words(&at, 1, 1, NULL, &why) == 1)
 			put(h, st, at);
 	}
 }
