@@ -7,52 +7,19 @@
 #include "base/compiler.h"
 #include "base/types.h"
 
+#define WATCHED_PAGES 4
+#define HPAGE_BYTES (2LL << 20)
+
 struct entry {
 	struct fidelity_declared d;
 	unsigned since, until; /* of kernels: major * 1000 + minor; until: the first without; 0: no bound */
 	bool (*is)(const struct fidelity_case *a, const struct fidelity_diff *d);
 };
 
-static bool is_populating(enum script_op op)
-{
-	return op == SOP_MMAP || op == SOP_MADVISE || op == SOP_MLOCK || op == SOP_MLOCK2 || op == SOP_MREMAP || op == SOP_MPROTECT;
-}
-
-/* A page whose contents were looked at counts as referenced on Linux's side. */
-static bool looked_at(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	return a->contents_read && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED;
-}
-
 /* MADV_FREE marks what is on the LRU lists, and new pages get there in batches a CPU: when depends on what else the CPU does. */
 static bool lazyfree_batch(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
 	return (a->ops_seen & FIDELITY_SEEN_FREE) && d->kind == FID_SMAPS && d->key == SMAP_LAZYFREE && d->kernel < d->engine;
-}
-
-/* What the kernel itself touches for a program is 'referenced' by a flag of the page. The engine has no lists of reclaim yet, and no such flag. */
-static bool page_flag(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	return (a->ops_seen & (FIDELITY_SEEN_POPULATE | FIDELITY_SEEN_FILE)) && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED;
-}
-
-/* Seen now and then on a busy computer after a huge mapping was split; which path sets the mark is not established. */
-static bool huge_flag(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	return (a->ops_seen & FIDELITY_SEEN_HUGE) && (a->ops_seen & FIDELITY_SEEN_FORK) && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED &&
-	       d->kernel > d->engine;
-}
-
-/* Only those faults of a process are counted as major during which the lock was kept. */
-static bool major_in_call(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	return d->kind == FID_FAULTS && d->key == 1 && d->kernel < d->engine && is_populating(a->call->op);
-}
-
-/* pgfault has it, the process's own count has not. */
-static bool failed_in_call(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	return d->kind == FID_FAULTS && d->key == 0 && d->kernel == d->engine - 1 && is_populating(a->call->op);
 }
 
 /* File systems with large folios give a mapping that asked for huge pages folios as large as they fit; what is in one is mapped with it. */
@@ -70,38 +37,26 @@ static bool empty_tables(const struct fidelity_case *a, const struct fidelity_di
 	       ((d->kind == FID_FAULTS && !d->key && d->kernel < d->engine) || (d->kind == FID_PAGES && (a->kpage & ~a->epage & SPAGE_HUGE)));
 }
 
-/* Of a page in a huge mapping, pagemap's 'exclusively mapped' is that of the huge page's first part. */
-static bool huge_exclusive(const struct fidelity_case *a, const struct fidelity_diff *d)
+/*
+ * DAMON samples pages: it clears the accessed bits of all that map one and marks the page as young, which smaps then shows as Referenced wherever the
+ * page, or the huge page that it is a part of, is mapped. A few pages at a time.
+ */
+static bool watched_memory(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return d->kind == FID_PAGES && d->key == SPAGE_EXCL && (a->kpage & a->epage & SPAGE_HUGE);
-}
+	int64_t more = d->kernel - d->engine, most = WATCHED_PAGES * (a->ops_seen & FIDELITY_SEEN_HUGE ? HPAGE_BYTES : (int64_t)PAGE_SIZE);
 
-static bool locks_own(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	return d->kind == FID_FAULTS && a->call->op == SOP_MLOCKALL;
+	return a->kernel->watched && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED && more > 0 && more <= most;
 }
 
 static const struct entry table[] = {
-	{ { "mlockall-own-memory", "locking all memory brings in what the process has beside the script's (its code, its stack): faults of that are no difference", false },
-	  0, 0, locks_own },
-	{ { "pagemap-huge-exclusive", "pagemap's bit 56 of every page of a huge mapping is that of its first page, whatever has become of the others", false },
-	  0, 0, huge_exclusive },
-	{ { "failed-faults-in-calls", "a fault that fails inside a call (behind the end of a file) counts in pgfault, but not in the process's own count, which is what can be read alone", false },
-	  0, 0, failed_in_call },
 	{ { "file-folios", "after MADV_HUGEPAGE Linux reads a file in folios of up to 2 MiB where the file system has them, and maps a folio at once; the engine's page cache has pages", true },
 	  6001, 0, file_folios },
 	{ { "empty-tables", "since 6.14 MADV_DONTNEED frees a page table that it has emptied, so that a huge page may come there; the engine keeps it until the area goes", true },
 	  6014, 0, empty_tables },
-	{ { "page-referenced", "Linux marks pages that it brought in for a call, or whose mapping of a file went, as referenced; the engine has no such mark before it has reclaim", false },
-	  0, 0, page_flag },
-	{ { "huge-referenced", "at times Linux has a huge page that a fork shares marked as referenced as a whole (cause not established); the engine has no such mark before it has reclaim", false },
-	  0, 0, huge_flag },
-	{ { "major-faults-in-calls", "a call's major fault for which the address space's lock was dropped is not in the process's own count of them", false },
-	  0, 0, major_in_call },
-	{ { "lazyfree-batches", "MADV_FREE frees lazily only pages that have left the CPU's batch of new pages, which depends on what else it does", false },
-	  0, 0, lazyfree_batch },
-	{ { "looking-references", "reading a page's contents, which the comparison itself does, counts as a reference in Linux", false },
-	  0, 0, looked_at },
+	{ { "watched-memory", "DAMON watches this computer's memory: a page that it samples counts as referenced in every process that maps it, used or not", false },
+	  0, 0, watched_memory },
+	{ { "lazyfree-batches", "MADV_FREE frees lazily only pages that have left the CPU's batch of new pages, and before 6.1 nothing empties all batches at once for a look", false },
+	  0, 6001, lazyfree_batch },
 };
 
 const struct fidelity_declared *fidelity_judge(const struct fidelity_case *about, const struct fidelity_diff *d)

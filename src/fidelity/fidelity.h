@@ -65,6 +65,7 @@ struct fidelity_kernel {
 	struct knobs knobs;
 	char thp[100];       /* in words */
 	bool pagemap_scan;
+	bool watched;        /* DAMON is at work: it takes accessed bits and marks the page instead, which smaps shows of all that map it */
 };
 /* 0, or -EOPNOTSUPP with one line why in err: no /proc, a setting that is unknown here. */
 ATTR_MUST_CHECK int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen);

@@ -4,12 +4,16 @@
  */
 #include "fidelity/sides.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+#include "machine/run.h"
+#include "mm/mm.h"
 #include "script/engine.h"
 #include "script/kernel.h"
 #include "script/kernel_proc.h"
@@ -45,6 +49,25 @@ static void pmd_size_switch(char *value, size_t len)
 
 	if (!kproc_setting("/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled", own, sizeof(own)) && strcmp(own, "inherit"))
 		snprintf(value, len, "%s", own);
+}
+
+/* Is there a kernel thread of DAMON's? */
+static bool damon_works(void)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	bool found = false;
+	char path[300], name[32];
+
+	while (d && !found && (e = readdir(d))) {
+		if (*e->d_name < '0' || *e->d_name > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/comm", e->d_name);
+		found = !kproc_setting(path, name, sizeof(name)) && !strncmp(name, "kdamond.", 8);
+	}
+	if (d)
+		closedir(d);
+	return found;
 }
 
 int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
@@ -94,6 +117,7 @@ int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
 		return -EOPNOTSUPP;
 	}
 	k->pagemap_scan = pages.scan;
+	k->watched = damon_works();
 	kproc_pages_close(&pages);
 	return 0;
 }
@@ -175,6 +199,23 @@ int fidelity_sides_create(const struct fidelity_options *o, bool engine, struct 
 	return rc;
 }
 
+/*
+ * The engine's process has a stack of its own, as one that ran a program would. It is not the script's, which would lock it with all its memory and be
+ * charged for it: gone with it.
+ */
+static void drop_stack(struct mm *mm)
+{
+	struct cpu *c = machine_boot_cpu(mm->q->m);
+
+	for (struct vma *v = vma_first(mm); v; v = vma_next(v))
+		if (v->flags & VM_STACK) {
+			int64_t rc = mm_munmap(c, mm, v->start, v->end - v->start);
+
+			ASSERT(!rc);
+			return;
+		}
+}
+
 /* The first address space of the run. */
 static struct mm *first_mm(struct fidelity_side *e)
 {
@@ -203,6 +244,7 @@ int fidelity_sides_begin(struct fidelity_sides *both, const struct script *s, co
 		mm = first_mm(&both->engine);
 		both->engine.places.top = mm->mmap_base ? mm->mmap_base : DEFAULT_TOP;
 		both->engine.places.heap = mm->start_brk;
+		drop_stack(mm);
 	} else {
 		both->engine.places = (struct fidelity_places){ .top = DEFAULT_TOP, .heap = 0x555555800000ULL };
 	}

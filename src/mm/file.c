@@ -19,6 +19,7 @@
 #include "base/errno.h"
 #include "base/rng.h"
 #include "mm/radix.h"
+#include "mm/rmap.h"
 #include "mm/system.h"
 #include "mm/text.h"
 
@@ -143,7 +144,7 @@ static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, en
  */
 static void page_forget(struct frame *page)
 {
-	frame_clear(page, FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED);
+	frame_clear(page, FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE);
 }
 
 /* 0, -ENOMEM, -EEXIST, -ENXIO. */
@@ -388,6 +389,19 @@ void file_read_range(struct cpu *c, struct mfile *f, uint64_t index, uint64_t nr
 }
 
 /*
+ * Memory-backed files: a write does, and a read from the page's beginning. Others: a read that is not the continuation of the last one within the
+ * page, and no write.
+ */
+static bool rw_counts_as_use(const struct mfile *f, uint64_t index, uint64_t off, bool write)
+{
+	uint64_t last = hint_get(&f->last_read);
+
+	if (f->shmem)
+		return write || !off;
+	return !write && (!last || (last - 1) >> PAGE_SHIFT != index);
+}
+
+/*
  * Read or write n bytes of one page, from byte `off` of it. old_pages: how many pages the file had before this write.
  */
 static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off, uint64_t n, bool write,
@@ -419,6 +433,8 @@ static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off,
 		set_contents(c->m, p, written_tag(f, index));
 		frame_set(page, FRAME_DIRTY);
 	}
+	if (rw_counts_as_use(f, index, off, write))
+		frame_mark_accessed(c, page);
 	frame_put(c, page);
 	return 0;
 }
@@ -446,6 +462,8 @@ int file_rw(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t len, bool 
 		if (err)
 			return err;
 		offset += n;
+		if (!write)
+			hint_set(&f->last_read, offset);
 	}
 	return 0;
 }

@@ -32,6 +32,7 @@ struct mfile {
 	 */
 	uint64_t ra_next, ra_size, ra_mark;
 	uint64_t committed;      /* pages of q->committed_pages that the object holds until its end (shared anonymous memory) */
+	uint64_t last_read;      /* the byte before which the last read(2) ended, a hint: of a page that is read on nothing new is said */
 	uint64_t writes;         /* how many writes so far: contents tags of written pages */
 };
 

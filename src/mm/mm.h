@@ -107,6 +107,8 @@ int mm_setup_exec(struct cpu *c, struct mm *mm, vaddr_t start_brk, vaddr_t stack
 
 /* Bring pages in (MAP_POPULATE, mlock, MADV_POPULATE_*). Stops at the first error. mmap_lock NOT held. */
 int mm_populate(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, bool write);
+/* Somebody else reads the page at va, if it is there (ptrace, /proc/PID/mem): it counts as used, whatever the rights. */
+void mm_look(struct cpu *c, struct mm *mm, vaddr_t va);
 
 /* Whole-address-space check against a full walk: V1-V3, rss, mapcounts' lower bound, entries inside areas. 0 or -EINVAL. */
 int mm_validate(struct mm *mm);

@@ -9,19 +9,23 @@
 
 #include "mm/fault.h"
 #include "mm/fork_shared.h"
+#include "mm/rmap.h"
 
 #define FAULT_RETRIES 1000
 
 /* Under the lock: somebody may have taken the page away since it was looked at. */
-static void dirty_huge(struct cpu *c, const struct pt_ref *pmd)
+static void use_huge(struct cpu *c, const struct pt_ref *pmd, bool write)
 {
+	pte_t bits = PTE_ACCESSED | (write ? PTE_DIRTY : 0), e;
+
 	pt_lock(c, pmd->table);
-	if (pmd_huge(pte_peek(pmd)))
-		pte_set_bits(c, pmd, PTE_DIRTY | PTE_ACCESSED);
+	e = pte_peek(pmd);
+	if (pmd_huge(e) && (e & bits) != bits)
+		pte_set_bits(c, pmd, bits);
 	pt_unlock(c, pmd->table);
 }
 
-static void dirty_page(struct cpu *c, const struct pt_ref *pte)
+static void use_page(struct cpu *c, const struct pt_ref *pte, bool write)
 {
 	pte_t e;
 
@@ -30,15 +34,18 @@ static void dirty_page(struct cpu *c, const struct pt_ref *pte)
 	if (pte_present(e) && !(e & PTE_SOFT_ZERO)) {
 		struct frame *head = frame_head(c->m, frame_of(c->m, pte_pfn(e)));
 
-		frame_touch(c, head, TOUCH_ATOMIC);
-		frame_set(head, FRAME_DIRTY);
+		if (write && !(e & PTE_DIRTY) && !(frame_flags(head) & FRAME_DIRTY)) {
+			frame_touch(c, head, TOUCH_ATOMIC);
+			frame_set(head, FRAME_DIRTY);
+		}
+		frame_mark_accessed(c, head);
 	}
 	pt_unlock(c, pte->table);
 }
 
 /*
- * How many bytes from va on are mapped as wanted: 0, or up to the end of the 4 KiB or 2 MiB page. What is there and is to be written becomes dirty,
- * as if it had been: Linux marks a base page's frame and a huge page's entry.
+ * How many bytes from va on are mapped as wanted: 0, or up to the end of the 4 KiB or 2 MiB page. What is there counts as used, and as
+ * dirty where it is to be written: Linux marks a base page's frame and a huge page's entry.
  */
 static uint64_t mapped_from(struct cpu *c, struct mm *mm, vaddr_t va, bool write)
 {
@@ -53,8 +60,7 @@ static uint64_t mapped_from(struct cpu *c, struct mm *mm, vaddr_t va, bool write
 	if (e & PTE_HUGE) {
 		if ((e & want) != want)
 			return 0;
-		if (write && !(e & PTE_DIRTY))
-			dirty_huge(c, &pmd);
+		use_huge(c, &pmd, write);
 		return PMD_SIZE - (va & (PMD_SIZE - 1));
 	}
 	if (unlikely(pt_entry_shared(e)))
@@ -64,8 +70,7 @@ static uint64_t mapped_from(struct cpu *c, struct mm *mm, vaddr_t va, bool write
 	e = pte_read(c, &pte);
 	if ((e & want) != want)
 		return 0;
-	if (write && !(e & PTE_DIRTY))
-		dirty_page(c, &pte);
+	use_page(c, &pte, write);
 	return PAGE_SIZE;
 }
 
@@ -153,4 +158,20 @@ int mm_populate(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, bool w
 {
 	return populate_range(c, mm, start & PAGE_MASK, ALIGN_UP(end, PAGE_SIZE),
 			      write ? POPULATE_WRITE : POPULATE_READ);
+}
+
+void mm_look(struct cpu *c, struct mm *mm, vaddr_t va)
+{
+	struct pt_ref pmd, pte;
+	pte_t e;
+
+	machine_read_lock(c, &mm->mmap_lock);
+	if (!pt_pmd(c, mm, va, false, &pmd)) {
+		e = pte_read(c, &pmd);
+		if (pmd_huge(e))
+			use_huge(c, &pmd, false);
+		else if (pmd_table(e) && !pt_entry_shared(e) && !pt_pte(c, mm, &pmd, va, false, &pte))
+			use_page(c, &pte, false);
+	}
+	machine_read_unlock(c, &mm->mmap_lock);
 }

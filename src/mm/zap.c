@@ -36,8 +36,13 @@ ATTR_NOINLINE static bool zap_pte(struct pt_range *w, const struct pt_ref *r, va
 		rmap_remove_sole(c, page, w->v->flags);
 		return tlb_gather_add(c, z->g, page);
 	}
-	if ((e & PTE_DIRTY) && !(frame_flags(head) & FRAME_ANON))
-		frame_set(head, FRAME_DIRTY);
+	if (!(frame_flags(head) & FRAME_ANON)) {
+		if (e & PTE_DIRTY)
+			frame_set(head, FRAME_DIRTY);
+		/* Those who read in a known order, or in none, have said that what they used says nothing about what will be. */
+		if ((e & PTE_ACCESSED) && !(w->v->flags & (VM_SEQ_READ | VM_RAND_READ)))
+			frame_mark_accessed(c, head);
+	}
 	z->rss[frame_rss(head)]--;
 	rmap_remove_pte(c, head, page, w->v->flags);
 	return tlb_gather_add(c, z->g, head);
@@ -99,7 +104,7 @@ static void lazyfree_folio(struct cpu *c, struct frame *head)
 	if ((frame_flags(head) & FRAME_LAZYFREE) || frame_mlocked(head))
 		return;
 	frame_touch(c, head, TOUCH_ATOMIC);
-	frame_clear(head, FRAME_SWAPBACKED | FRAME_DIRTY);
+	frame_clear(head, FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE);
 	frame_set(head, FRAME_LAZYFREE);
 	vmstat_add(c, VM_pglazyfree, (int64_t)frame_nr_pages(head));
 }

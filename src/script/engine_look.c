@@ -66,7 +66,8 @@ static int look_pages(struct look *l, const struct vma *v, struct script_area *a
 		if (p.zero_page) {
 			a->page[i] |= p.huge ? SPAGE_FILE : 0; /* as pagemap has it: not an anonymous page */
 		} else {
-			int maps = f->mapcount + 1 + (head->flags & FRAME_HEAD ? head->entire_mapcount + 1 : 0);
+			/* pagemap's bit 56 of every page under a huge entry is that of its first page, whatever has become of the others. */
+			int maps = (p.huge ? head : f)->mapcount + 1 + (head->flags & FRAME_HEAD ? head->entire_mapcount + 1 : 0);
 
 			a->page[i] |= (uint8_t)((p.anon ? 0 : SPAGE_FILE) | (maps == 1 ? SPAGE_EXCL : 0));
 		}
@@ -123,6 +124,18 @@ static int look_vmstat(struct engine *x, struct script_obs *ret)
 	return 0;
 }
 
+/* On Linux contents are read as a debugger reads them, which leaves its traces: after all else has been seen. */
+static void read_contents(struct look *l)
+{
+	for (size_t i = 0; i < l->ret->nr_areas; i++) {
+		const struct script_area *a = &l->ret->area[i];
+
+		for (uint64_t at = 0; a->page && at < (a->end - a->start) >> PAGE_SHIFT; at++)
+			if (a->page[at] & SPAGE_VALUE)
+				mm_look(l->c, l->mm, a->start + (at << PAGE_SHIFT));
+	}
+}
+
 static uint64_t pages_of(const struct mm *mm)
 {
 	uint64_t nr = 0;
@@ -146,6 +159,8 @@ int engine_observe(struct script_exec *sx, uint32_t proc, unsigned what, struct 
 		l.rc = look_vmstat(x, ret);
 	if (!l.rc && l.mm && (what & (SOBS_AREAS | SOBS_SMAPS | SOBS_PAGES | SOBS_CONTENTS)))
 		mm_smaps_each(l.mm, look_area, &l);
+	if (!l.rc && (l.what & SOBS_CONTENTS))
+		read_contents(&l);
 	if (l.rc) {
 		script_obs_clear(ret);
 		snprintf(err, errlen, "out of memory");

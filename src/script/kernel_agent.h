@@ -23,7 +23,6 @@ struct kagent_limits {
 	uint64_t as_bytes;      /* address space beyond what the agent has itself */
 	uint64_t memlock_bytes; /* RLIMIT_MEMLOCK */
 	uint64_t stack_bytes;   /* RLIMIT_STACK */
-	uint64_t rss_bytes;     /* resident memory of all agents together: kagent_check */
 	unsigned timeout_ms;    /* for one order */
 	bool may_lock;          /* keep CAP_IPC_LOCK, for which RLIMIT_MEMLOCK does not count */
 };
@@ -50,6 +49,9 @@ pid_t kagents_pid(const struct kagents *k, unsigned who);
 /* Is [start, end) a part of the agent's own memory, which was there before the script? Cut to the first foreign part. */
 bool kagents_own(const struct kagents *k, uint64_t start, uint64_t end);
 
+/* Fault in all that agent `who` has itself, for calls that concern all of its memory. Older kernels (before 5.14) don't. */
+void kagents_bring_in_own(struct kagents *k, unsigned who);
+
 /* A system call by `who`. *ret_result: its result, or -errno. 0, -ETIMEDOUT or -ECHILD: it is gone (killed). */
 int kagent_syscall(struct kagents *k, unsigned who, long nr, const uint64_t args[6], int64_t *ret_result);
 /*
@@ -75,8 +77,5 @@ int kagent_fork(struct kagents *k, unsigned who, unsigned child, int64_t *ret_re
 int kagent_exit(struct kagents *k, unsigned who);
 /* who waits for that child of its, which has ended, to make its number usable again. */
 int kagent_wait(struct kagents *k, unsigned who, pid_t child);
-
-/* Resident memory of all within the limit? 0, or -ENOMEM. */
-int kagents_check(struct kagents *k);
 
 #endif

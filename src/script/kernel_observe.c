@@ -97,7 +97,37 @@ static int see_pages(struct kernel_exec *x, struct kernel_proc *p, unsigned what
 	kproc_pages_close(&pages);
 	for (size_t i = 0; !rc && (what & SOBS_CONTENTS) && i < o->nr_areas; i++)
 		see_contents(p->pid, &o->area[i]);
+	if (what & SOBS_CONTENTS)
+		kernel_drain(x);
 	return rc;
+}
+
+/* ---- batches ---- */
+
+#define DRAIN_BYTES (4ULL << 20)
+#define MADV_COLLAPSE_ 25 /* Linux 6.1, for headers that are older */
+
+/* MADV_COLLAPSE begins with emptying every CPU's batches; of a range without a whole huge page it does nothing else. */
+void kernel_drain(struct kernel_exec *x)
+{
+	if (!x->drain) {
+		x->drain = mmap(NULL, DRAIN_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (x->drain != MAP_FAILED)
+			*(volatile char *)x->drain = 1; /* memory without a page is refused */
+	}
+	if (x->drain == MAP_FAILED)
+		return;
+	if (madvise(x->drain, PAGE_SIZE, MADV_COLLAPSE_)) {
+		munmap(x->drain, DRAIN_BYTES);
+		x->drain = MAP_FAILED;
+	}
+}
+
+void kernel_drain_done(struct kernel_exec *x)
+{
+	if (x->drain && x->drain != MAP_FAILED)
+		munmap(x->drain, DRAIN_BYTES);
+	x->drain = NULL;
 }
 
 /* ---- counters ---- */
@@ -106,10 +136,8 @@ void kernel_count_from_here(struct kernel_exec *x, struct kernel_proc *p)
 {
 	(void)x;
 	(void)kproc_faults(p->pid, &p->minor, &p->major);
-	p->sigbus = false;
 }
 
-/* A fault that ends in SIGBUS is a pgfault, but none of the process's own counters has it. */
 static int see_counters(struct kernel_proc *p, struct script_obs *o)
 {
 	uint64_t minor, major;
@@ -117,7 +145,6 @@ static int see_counters(struct kernel_proc *p, struct script_obs *o)
 
 	if (rc)
 		return rc;
-	minor += p->sigbus;
 	o->vmstat = calloc(2, sizeof(*o->vmstat));
 	if (!o->vmstat)
 		return -ENOMEM;

@@ -1,0 +1,232 @@
+/*
+ * Files on the kernel's side: half of them in memory, half ordinary ones without a name, opened before the processes are, which have them with the
+ * same numbers. And the settings that belong to where ordinary files are.
+ */
+#define _GNU_SOURCE
+#include "script/kernel_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "base/types.h"
+
+#define TMPFS_MAGIC_ 0x01021994
+#define FILE_MAX_BYTES (64ULL << 20)
+#define SETTLE_MS 200
+
+/* An ordinary file that has no name, on a real file system. -1: none can be had. */
+static int disk_file(void)
+{
+	const char *dirs[] = { getenv("TMPDIR"), "/var/tmp", "/tmp", "." };
+	struct statfs fs;
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		int fd = dirs[i] ? open(dirs[i], O_RDWR | O_TMPFILE | O_CLOEXEC, 0600) : -1;
+
+		if (fd < 0)
+			continue;
+		if (!fstatfs(fd, &fs) && fs.f_type != TMPFS_MAGIC_)
+			return fd;
+		close(fd);
+	}
+	return -1;
+}
+
+/* Of the device that ordinary files are on. */
+int kernel_disk_read_ahead(char *buf, size_t len)
+{
+	int fd = disk_file(), rc = -ENOENT;
+	char path[64];
+	struct stat st;
+
+	if (fd < 0)
+		return rc;
+	if (!fstat(fd, &st)) {
+		snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb", major(st.st_dev), minor(st.st_dev));
+		rc = kproc_setting(path, buf, len) ? -ENOENT : 0;
+	}
+	close(fd);
+	return rc;
+}
+
+/* Files have to be there before the processes are: half of the places are for each kind. */
+int kernel_open_files(struct kernel_exec *x)
+{
+	struct stat st;
+
+	for (unsigned i = 0; i < KERNEL_FILES; i++) {
+		struct kernel_file *f = &x->file[i];
+
+		f->shmem = i % 2 == 0;
+		f->number = SCRIPT_NONE;
+		f->fd = f->shmem ? (int)syscall(SYS_memfd_create, "quire", MFD_CLOEXEC) : disk_file();
+		if (f->fd >= 0 && !fstat(f->fd, &st))
+			f->inode = st.st_ino;
+		else if (f->shmem)
+			return -errno;
+		x->nr_files = i + 1;
+	}
+	return 0;
+}
+
+void kernel_close_files(struct kernel_exec *x)
+{
+	for (unsigned i = 0; i < x->nr_files; i++)
+		if (x->file[i].fd >= 0)
+			close(x->file[i].fd);
+	x->nr_files = 0;
+}
+
+/* Is any ordinary file in use? Then which one. */
+static const struct kernel_file *ordinary_file(const struct kernel_exec *x)
+{
+	for (unsigned i = 0; i < x->nr_files; i++)
+		if (!x->file[i].shmem && x->file[i].number != SCRIPT_NONE && x->file[i].fd >= 0)
+			return &x->file[i];
+	return NULL;
+}
+
+void kernel_settle(const struct kernel_exec *x)
+{
+	const struct kernel_file *f = ordinary_file(x);
+	char path[64], now[64];
+	struct stat st;
+
+	if (!f || fstat(f->fd, &st))
+		return;
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/inflight", major(st.st_dev), minor(st.st_dev));
+	/* The first of its two numbers counts reads. */
+	for (unsigned ms = 0; ms < SETTLE_MS && !kproc_setting(path, now, sizeof(now)) && strtoul(now, NULL, 10); ms++)
+		usleep(1000);
+}
+
+uint64_t kernel_files_in_memory(const struct kernel_exec *x)
+{
+	uint64_t bytes = 0;
+	struct stat st;
+
+	for (unsigned i = 0; i < x->nr_files; i++)
+		if (x->file[i].shmem && !fstat(x->file[i].fd, &st))
+			bytes += (uint64_t)st.st_blocks * 512;
+	return bytes;
+}
+
+static struct kernel_file *find_file(struct kernel_exec *x, uint32_t number)
+{
+	for (unsigned i = 0; number != SCRIPT_NONE && i < x->nr_files; i++)
+		if (x->file[i].number == number)
+			return &x->file[i];
+	return NULL;
+}
+
+/* Fill an ordinary file, and leave none of it in the page cache. */
+static int fill_file(const struct kernel_file *f, uint64_t len)
+{
+	uint64_t v;
+
+	for (uint64_t i = 0; i << PAGE_SHIFT < len; i++) {
+		v = script_file_value(f->number, i);
+		if (pwrite(f->fd, &v, MIN(sizeof(v), len - (i << PAGE_SHIFT)), (off_t)(i << PAGE_SHIFT)) < 0)
+			return -errno;
+	}
+	if (ftruncate(f->fd, (off_t)len) || fsync(f->fd))
+		return -errno;
+	return -posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+int kernel_file_create(struct kernel_exec *x, const struct script_call *c, struct script_result *ret, char *err, size_t errlen)
+{
+	bool shmem = (c->flags & 1) != 0;
+	struct kernel_file *f = NULL;
+
+	for (unsigned i = 0; !f && i < x->nr_files; i++)
+		if (x->file[i].shmem == shmem && x->file[i].number == SCRIPT_NONE)
+			f = &x->file[i];
+	if (!f)
+		return kernel_unsupported(err, errlen, "more than %d files of a kind", KERNEL_FILES / 2);
+	if (f->fd < 0)
+		return kernel_unsupported(err, errlen, "no directory on a file system with a page cache can be written here (TMPDIR names one)");
+	if (c->len > FILE_MAX_BYTES)
+		return kernel_unsupported(err, errlen, "a file of more than %llu MiB", FILE_MAX_BYTES >> 20);
+	f->number = c->file;
+	ret->ret = 0;
+	if (shmem)
+		return ftruncate(f->fd, (off_t)c->len) ? -errno : 0;
+	return fill_file(f, c->len);
+}
+
+/* read(2) and write(2) of a file's bytes, from and to memory that nobody looks at, piece by piece. */
+static int file_rw(struct kernel_exec *x, const struct script_call *c, int fd, struct script_result *ret)
+{
+	unsigned slot = kernel_proc(x, c->proc)->slot;
+	long nr = c->op == SOP_FILE_READ ? SYS_pread64 : SYS_pwrite64;
+	uint64_t done = 0, *words = kagent_buffer(x->k, slot);
+	int64_t n = 0;
+	int rc = 0;
+
+	for (size_t i = 0; c->op == SOP_FILE_WRITE && i < KAGENT_BUF / sizeof(*words); i++)
+		words[i] = (uint64_t)c->value;
+	while (!rc && done < c->len) {
+		const uint64_t args[6] = { (uint64_t)fd, kagent_buffer_va(x->k, slot), MIN(c->len - done, KAGENT_BUF), c->off + done };
+
+		rc = kagent_syscall(x->k, slot, nr, args, &n);
+		if (n <= 0)
+			break;
+		done += (uint64_t)n;
+	}
+	ret->ret = done || n >= 0 ? (int64_t)done : n;
+	return rc;
+}
+
+/* How large a file this call can make. */
+static uint64_t grows_to(const struct script_call *c)
+{
+	switch (c->op) {
+	case SOP_FILE_TRUNCATE:
+		return c->len;
+	case SOP_FILE_WRITE:
+	case SOP_PWRITE:
+		return c->off + c->len;
+	default:
+		return 0;
+	}
+}
+
+int kernel_file_step(struct kernel_exec *x, const struct script_call *c, struct script_result *ret, char *err, size_t errlen)
+{
+	unsigned slot = kernel_proc(x, c->proc)->slot;
+	struct kernel_file *f = find_file(x, c->file);
+	int fd = f && !f->closed ? f->fd : -1;
+	const uint64_t truncate[6] = { (uint64_t)(int64_t)fd, c->len };
+	const uint64_t copy[6] = { (uint64_t)(int64_t)fd, c->addr, c->len, c->off };
+
+	if (grows_to(c) > FILE_MAX_BYTES)
+		return kernel_unsupported(err, errlen, "a file of more than %llu MiB", FILE_MAX_BYTES >> 20);
+	switch (c->op) {
+	case SOP_FILE_TRUNCATE:
+		return kagent_syscall(x->k, slot, SYS_ftruncate, truncate, &ret->ret);
+	case SOP_FILE_READ:
+	case SOP_FILE_WRITE:
+		return file_rw(x, c, fd, ret);
+	case SOP_PREAD:
+	case SOP_PWRITE:
+		return kagent_syscall(x->k, slot, c->op == SOP_PREAD ? SYS_pread64 : SYS_pwrite64, copy, &ret->ret);
+	case SOP_FILE_CLOSE:
+		if (f)
+			f->closed = true;
+		ret->ret = fd < 0 ? -EBADF : 0;
+		return 0;
+	default:
+		return kernel_mmap(x, c, fd, ret, err, errlen);
+	}
+}
