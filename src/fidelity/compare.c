@@ -275,6 +275,8 @@ static void compare_area(struct fidelity_compare *c, const struct script_obs *ko
 	c->about.ka = k;
 	c->about.ea = e;
 	area_text(c, e, where, sizeof(where));
+	if (e->file < 64 && (c->about.plain_files >> e->file & 1) && (e->vmflags >> SVF_HG & 1))
+		c->about.ops_seen |= FIDELITY_SEEN_HUGE_FILE;
 	compare_flags(c, &d, k, e, where);
 	if ((what & (SOBS_PAGES | SOBS_CONTENTS)) && k->page && e->page)
 		compare_pages(c, &d, k, e, (uint8_t)~(SPAGE_VALUE | (c->about.kernel->pagemap_scan ? 0 : SPAGE_HUGE)));

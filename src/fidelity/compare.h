@@ -16,13 +16,15 @@ struct fidelity_case {
 	const struct script_result *k, *e;
 	const struct script_area *ka, *ea; /* the area in question on both sides; NULL where there is none */
 	uint8_t kpage, epage;              /* FID_PAGES, FID_CONTENTS */
-	bool contents_read;                /* contents were looked at before, so some pages count as referenced */
-	struct script_exec *engine;        /* as engine.h has it */
+	uint64_t plain_files;              /* by number: of the first 64, those that are ordinary files */
 	unsigned ops_seen;                 /* of the script so far: FIDELITY_SEEN_* */
 };
 
-enum { FIDELITY_SEEN_FORK = 1 << 0, FIDELITY_SEEN_FREE = 1 << 1, FIDELITY_SEEN_MLOCK = 1 << 2, FIDELITY_SEEN_HUGE = 1 << 3,
-       FIDELITY_SEEN_POPULATE = 1 << 4, FIDELITY_SEEN_FILE = 1 << 5, FIDELITY_SEEN_PLAIN_FILE = 1 << 6, FIDELITY_SEEN_DONTNEED_2M = 1 << 7 };
+enum {
+	FIDELITY_SEEN_FREE = 1 << 0,      /* MADV_FREE */
+	FIDELITY_SEEN_HUGE = 1 << 1,      /* MADV_HUGEPAGE */
+	FIDELITY_SEEN_HUGE_FILE = 1 << 2, /* an area of an ordinary file that asks for huge pages */
+};
 
 /* Everything that a step's comparison needs. */
 struct fidelity_compare {

@@ -16,25 +16,26 @@ struct entry {
 	bool (*is)(const struct fidelity_case *a, const struct fidelity_diff *d);
 };
 
+static bool is_plain_file(const struct fidelity_case *a, const struct script_area *v)
+{
+	return v && v->file < 64 && (a->plain_files >> v->file & 1);
+}
+
 /* MADV_FREE marks what is on the LRU lists, and new pages get there in batches a CPU: when depends on what else the CPU does. */
 static bool lazyfree_batch(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
 	return (a->ops_seen & FIDELITY_SEEN_FREE) && d->kind == FID_SMAPS && d->key == SMAP_LAZYFREE && d->kernel < d->engine;
 }
 
-/* File systems with large folios give a mapping that asked for huge pages folios as large as they fit; what is in one is mapped with it. */
+/*
+ * File systems with large folios read a mapping that asked for huge pages in folios as large as they fit; what is in one is mapped with it. From the
+ * first such area on: what is cached, what of it is mapped, and with how many faults.
+ */
 static bool file_folios(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return (a->ops_seen & FIDELITY_SEEN_HUGE) && (a->ops_seen & FIDELITY_SEEN_PLAIN_FILE) &&
-	       (d->kind == FID_FAULTS || d->kind == FID_COUNT || (d->kind == FID_PAGES && a->ea && a->ea->file != SCRIPT_NONE &&
-		!(d->key & (SPAGE_SWAP | SPAGE_HUGE))));
-}
-
-/* MADV_DONTNEED came over all that a table maps, and left it empty: a huge page may come where quire has a table. */
-static bool empty_tables(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	return (a->ops_seen & FIDELITY_SEEN_DONTNEED_2M) && (a->ops_seen & FIDELITY_SEEN_HUGE) &&
-	       ((d->kind == FID_FAULTS && !d->key && d->kernel < d->engine) || (d->kind == FID_PAGES && (a->kpage & ~a->epage & SPAGE_HUGE)));
+	return (a->ops_seen & FIDELITY_SEEN_HUGE_FILE) &&
+	       (d->kind == FID_FAULTS || d->kind == FID_COUNT ||
+		(d->kind == FID_PAGES && is_plain_file(a, a->ea) && !(d->key & (SPAGE_SWAP | SPAGE_HUGE))));
 }
 
 /*
@@ -51,8 +52,6 @@ static bool watched_memory(const struct fidelity_case *a, const struct fidelity_
 static const struct entry table[] = {
 	{ { "file-folios", "after MADV_HUGEPAGE Linux reads a file in folios of up to 2 MiB where the file system has them, and maps a folio at once; the engine's page cache has pages", true },
 	  6001, 0, file_folios },
-	{ { "empty-tables", "since 6.14 MADV_DONTNEED frees a page table that it has emptied, so that a huge page may come there; the engine keeps it until the area goes", true },
-	  6014, 0, empty_tables },
 	{ { "watched-memory", "DAMON watches this computer's memory: a page that it samples counts as referenced in every process that maps it, used or not", false },
 	  0, 0, watched_memory },
 	{ { "lazyfree-batches", "MADV_FREE frees lazily only pages that have left the CPU's batch of new pages, and before 6.1 nothing empties all batches at once for a look", false },

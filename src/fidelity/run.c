@@ -9,9 +9,9 @@
 
 #include "base/compiler.h"
 #include "fidelity/sides.h"
+#include "mm/uapi.h"
 
 #define MAX_LIVE 64
-#define HUGE_BYTES (2ULL << 20)
 #define LOOK (SOBS_AREAS | SOBS_SMAPS | SOBS_PAGES | SOBS_VMSTAT)
 
 struct fid_run {
@@ -47,38 +47,14 @@ static bool track(struct fid_run *r)
 
 static void note_op(struct fid_run *r)
 {
-	switch (r->kcall.op) {
-	case SOP_FORK:
-		r->cmp.about.ops_seen |= FIDELITY_SEEN_FORK;
-		break;
-	case SOP_MLOCK:
-	case SOP_MLOCK2:
-	case SOP_MLOCKALL:
-		r->cmp.about.ops_seen |= FIDELITY_SEEN_MLOCK | FIDELITY_SEEN_POPULATE;
-		break;
-	case SOP_MADVISE:
-		if (r->kcall.advice == 8)
-			r->cmp.about.ops_seen |= FIDELITY_SEEN_FREE;
-		if ((r->kcall.advice == 4 || r->kcall.advice == 24) && r->kcall.len >= HUGE_BYTES)
-			r->cmp.about.ops_seen |= FIDELITY_SEEN_DONTNEED_2M;
-		if (r->kcall.advice == 14)
-			r->cmp.about.ops_seen |= FIDELITY_SEEN_HUGE;
-		if (r->kcall.advice == 22 || r->kcall.advice == 23)
-			r->cmp.about.ops_seen |= FIDELITY_SEEN_POPULATE;
-		break;
-	case SOP_MMAP:
-		if (r->kcall.flags & 0xa000) /* MAP_POPULATE, MAP_LOCKED */
-			r->cmp.about.ops_seen |= FIDELITY_SEEN_POPULATE;
-		if ((r->kcall.flags & 1) || !(r->kcall.flags & 0x20)) /* MAP_SHARED; not MAP_ANONYMOUS */
-			r->cmp.about.ops_seen |= FIDELITY_SEEN_FILE;
-		break;
-	case SOP_FILE_CREATE:
-		if (!(r->kcall.flags & 1))
-			r->cmp.about.ops_seen |= FIDELITY_SEEN_PLAIN_FILE;
-		break;
-	default:
-		break;
-	}
+	struct fidelity_case *about = &r->cmp.about;
+
+	if (r->kcall.op == SOP_MADVISE && r->kcall.advice == UAPI_MADV_FREE)
+		about->ops_seen |= FIDELITY_SEEN_FREE;
+	if (r->kcall.op == SOP_MADVISE && r->kcall.advice == UAPI_MADV_HUGEPAGE)
+		about->ops_seen |= FIDELITY_SEEN_HUGE;
+	if (r->kcall.op == SOP_FILE_CREATE && !(r->kcall.flags & 1) && r->kcall.file < 64)
+		about->plain_files |= 1ULL << r->kcall.file;
 }
 
 /* ---- looking ---- */
@@ -95,8 +71,6 @@ static int look_at(struct fid_run *r, uint32_t proc, unsigned what)
 		rc = r->sides.engine.inner_ops->observe(r->sides.engine.inner, proc, what, &e, r->err, r->errlen);
 	if (!rc)
 		fidelity_compare_obs(&r->cmp, &k, &e);
-	if (what & SOBS_CONTENTS)
-		r->cmp.about.contents_read = true;
 	script_obs_clear(&k);
 	script_obs_clear(&e);
 	return rc;
@@ -282,8 +256,7 @@ int fidelity_run(const struct script *s, const struct fidelity_options *o, void 
 			snprintf(ret->why, sizeof(ret->why), "%s", err);
 			rc = 0;
 		} else if (!rc) {
-			r->cmp = (struct fidelity_compare){ .about = { .kernel = o->kernel, .call = &r->kcall, .k = &r->kres, .e = &r->eres,
-								       .engine = r->sides.engine.inner },
+			r->cmp = (struct fidelity_compare){ .about = { .kernel = o->kernel, .call = &r->kcall, .k = &r->kres, .e = &r->eres },
 							    .k = r->sides.kernel.places, .e = r->sides.engine.places,
 							    .run = r->sides.engine.run, .diffs = &r->diffs };
 			rc = all_steps(r, each, arg);

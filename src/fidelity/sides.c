@@ -93,6 +93,7 @@ int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
 	k->version = major * 1000 + minor;
 	k->knobs.mremap_several = k->version >= 6017;
 	k->knobs.exec_read_forward = k->version >= 6016;
+	k->knobs.pt_reclaim = k->version >= 6014;
 	for (size_t i = 0; i < ARRAY_SIZE(shared_settings); i++) {
 		const char *name = shared_settings[i];
 

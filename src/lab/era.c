@@ -28,6 +28,12 @@ static const struct era_line table[] = {
 	{ "quire.huge_zero_cow", "huge", VERSION(6, 13), "a huge page again, when there is one" },
 	{ "quire.thp_align_mmap", "0", 0, "large anonymous maps were placed like small ones" },
 	{ "quire.thp_align_mmap", "1", VERSION(6, 7), "they begin at a 2 MiB boundary" },
+	{ "quire.pt_reclaim", "0", 0, "page tables stayed until their area went" },
+	{ "quire.pt_reclaim", "1", VERSION(6, 14), "MADV_DONTNEED frees a page table that it has emptied" },
+	{ "quire.exec_read_forward", "0", 0, "a fault on executable code read around its page" },
+	{ "quire.exec_read_forward", "1", VERSION(6, 16), "it reads from its page on, to the mapping's end at most" },
+	{ "quire.mremap_several", "0", 0, "mremap moved one area at a time" },
+	{ "quire.mremap_several", "1", VERSION(6, 17), "it moves several at once to a fixed place when nothing is resized" },
 	{ "quire.fork_tables", "copied", 0, "no release shares page tables at a fork" },
 };
 

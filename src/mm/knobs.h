@@ -46,6 +46,7 @@ struct knobs {
 	uint32_t read_ahead_kb;     /* bdi.read_ahead_kb */
 	bool mremap_several;        /* quire.mremap_several */
 	bool exec_read_forward;     /* quire.exec_read_forward */
+	bool pt_reclaim;            /* quire.pt_reclaim */
 	uint32_t percpu_pagelist_high_fraction; /* vm.percpu_pagelist_high_fraction */
 	uint32_t tlb_flush_ceiling; /* quire.tlb_single_page_flush_ceiling: debugfs name in Linux */
 	uint64_t mmap_min_addr;     /* vm.mmap_min_addr */

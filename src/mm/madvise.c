@@ -3,7 +3,7 @@
  *
  * A hole in the range makes the result -ENOMEM, but the advice is applied to what is mapped, below and above the hole;
  * any other error ends the call where it happens. Advice that changes an area's flags needs mmap_lock for writing, the
- * rest takes it for reading. MADV_COLD and MADV_PAGEOUT are -EINVAL until there is reclaim to act on them,
+ * rest takes it for reading, unless page tables are freed (quire.pt_reclaim). MADV_COLD and MADV_PAGEOUT are -EINVAL until there is reclaim to act on them,
  * MADV_COLLAPSE until there is khugepaged; KSM, page poisoning, MADV_REMOVE and guard pages are not modelled (-EINVAL,
  * as in a kernel built without them).
  */
@@ -132,7 +132,14 @@ static int drop_huge(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, i
 	return 0;
 }
 
-/* Advice about pages: [start, end) of v. Lock held for reading. */
+/* Does the advice free tables that serve [start, end) alone? Then under the lock for writing, since whoever has it for reading may be on the way to them. */
+static bool frees_tables(const struct mm *mm, vaddr_t start, vaddr_t end, int advice)
+{
+	return mm->q->knobs.pt_reclaim && (advice == UAPI_MADV_DONTNEED || advice == UAPI_MADV_DONTNEED_LOCKED) &&
+	       ALIGN_UP(start, PMD_SIZE) < ALIGN_DOWN(end, PMD_SIZE);
+}
+
+/* Advice about pages: [start, end) of v. Lock held for reading, or for writing (frees_tables). */
 static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, int advice)
 {
 	struct mmu_gather *g = c->pc->gather;
@@ -156,6 +163,8 @@ static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end
 	} else {
 		pt_drop_shared(c, g, v->mm, start, end);
 		zap_range(c, g, v, start, end);
+		if (frees_tables(v->mm, start, end, advice))
+			pt_free_empty(c, v->mm, g, start, end);
 	}
 	tlb_gather_end(c, g);
 	return 0;
@@ -209,7 +218,7 @@ static int madvise_checked(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t 
 		return populate_range(c, mm, start, end, POPULATE_READ);
 	if (advice == UAPI_MADV_POPULATE_WRITE)
 		return populate_range(c, mm, start, end, POPULATE_WRITE);
-	if (advice_changes_flags(advice)) {
+	if (advice_changes_flags(advice) || frees_tables(mm, start, end, advice)) {
 		mm_write_lock(c, mm);
 		err = madvise_walk(c, mm, start, end, advice);
 		mm_write_unlock(c, mm);

@@ -160,3 +160,30 @@ ATTR_NOINLINE void pt_free_range(struct cpu *c, struct mm *mm, struct mmu_gather
 		free_level(c, &w, frame_of(c->m, mm->pgd), PGDIR_SHIFT, start, end);
 	machine_path(c, prev);
 }
+
+ATTR_NOINLINE void pt_free_empty(struct cpu *c, struct mm *mm, struct mmu_gather *tlb, vaddr_t start, vaddr_t end)
+{
+	enum machine_path prev = machine_work(c, PATH_FREE_TABLES, 1);
+
+	end = ALIGN_DOWN(end, PMD_SIZE);
+	for (vaddr_t va = ALIGN_UP(start, PMD_SIZE), next; va < end; va = next) {
+		struct frame *table = pt_pmd_table(c, mm, va, &next);
+
+		if (!table)
+			continue;
+		struct pt_ref r = pt_ref_at(c, table, va, PMD_SHIFT);
+		pte_t e = pte_read(c, &r);
+
+		next = va + PMD_SIZE;
+		if (!pmd_table(e) || pt_entry_shared(e) || frame_of(c->m, pte_pfn(e))->nr_tables)
+			continue;
+		pt_lock(c, table);
+		pte_write(c, &r, 0);
+		pt_unlock(c, table);
+		machine_work(c, PATH_FREE_TABLES, 1);
+		tlb_gather_range(tlb, va, PMD_SIZE);
+		tlb_gather_table(c, tlb, frame_of(c->m, pte_pfn(e)));
+		machine_path(c, PATH_FREE_TABLES);
+	}
+	machine_path(c, prev);
+}

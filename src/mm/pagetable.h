@@ -271,6 +271,9 @@ struct mmu_gather;
 void pt_free_range(struct cpu *c, struct mm *mm, struct mmu_gather *tlb, vaddr_t start, vaddr_t end, vaddr_t floor,
 		   vaddr_t ceiling);
 
+/* Free the tables that lie wholly in [start, end) and have no entries. mmap_lock is held for writing: nobody is on the way to them. */
+void pt_free_empty(struct cpu *c, struct mm *mm, struct mmu_gather *tlb, vaddr_t start, vaddr_t end);
+
 /*
  * Protection bits of a present entry for an area's flags. WRITE only for shared areas: in private ones the caller adds
  * it to what is owned alone, and a shared mapping of a file with dirty tracking takes it away until the first write.

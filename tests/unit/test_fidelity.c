@@ -159,7 +159,7 @@ static void touching_stops_at_the_limit(void **state)
 	assert_int_equal(script_parse("t", text, strlen(text), &s, err, sizeof(err)), 0);
 	assert_int_equal(script_kernel_create(&(struct script_kernel_options){ .rss_bytes = 64 << 20 }, &o.exec), 0);
 	assert_int_equal(script_run_all(s, &o, &counts, err, sizeof(err)), -EOPNOTSUPP);
-	assert_non_null(strstr(err, "more than 64 MiB resident"));
+	assert_non_null(strstr(err, "more than 64 MiB in memory"));
 	script_kernel_destroy(o.exec);
 	script_free(s);
 	assert_int_equal(getrusage(RUSAGE_CHILDREN, &r), 0);
