@@ -14,12 +14,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SWAP_NOT_GIVEN UINT64_MAX
+
 static const char *const generated[] = { "stream", "random" };
 
 struct run_args {
 	const char *machine, *json, *proc, *era;
 	struct opt_list set, vary, inject, operands;
-	uint64_t seed, size, count, repeat, jobs, host_memory;
+	uint64_t seed, size, count, repeat, jobs, host_memory, swap;
 	bool profile, keep_addresses, quiet;
 	struct work_args work;
 	char **program;
@@ -219,7 +221,7 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 	};
 	struct output json;
 	char err[400];
-	const struct host_options host = { .memory = a->host_memory, .populate = true };
+	const struct host_options host = { .memory = a->host_memory, .swap = a->swap == SWAP_NOT_GIVEN ? 0 : a->swap, .populate = true };
 	int code = choose_source(a, &o.source);
 
 	if (code < 0)
@@ -234,7 +236,7 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 		o.host = &host;
 		o.jobs = 1; /* rows side by side would disturb each other */
 	} else if (a->host_memory) {
-		return usage_error("run", "--host-memory is for --machine host");
+		return usage_error("run", "--memory is for --machine host");
 	}
 	if (a->proc && memory_proc_parse(a->proc, &o.proc, err, sizeof(err)))
 		return usage_error("run", "--proc: %s", err);
@@ -263,6 +265,7 @@ static int run(int argc, char **argv)
 		.seed = 1,
 		.count = 100000000,
 		.repeat = 1,
+		.swap = SWAP_NOT_GIVEN,
 		.jobs = (uint64_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L),
 	};
 	struct machine_desc machine;
@@ -288,8 +291,12 @@ static int run(int argc, char **argv)
 		{ "size", 0, OPT_SIZE, &a.size, 4096, 1ULL << 46, "BYTES",
 		  "memory used, all tasks together; default: 1G, or the workload's" },
 		WORK_ARGS_OPTIONS(&a.work),
-		{ "host-memory", 0, OPT_SIZE, &a.host_memory, 128ULL << 20, 1ULL << 46, "BYTES",
+		{ "memory", 0, OPT_SIZE, &a.host_memory, 128ULL << 20, 1ULL << 46, "BYTES",
 		  "--machine host: of this computer's memory; default: a quarter, at most 2G" },
+		{ "host-memory", 0, OPT_SIZE, &a.host_memory, 128ULL << 20, 1ULL << 46, "BYTES", "the same" },
+		{ "swap", 0, OPT_SIZE, &a.swap, 0, 1ULL << 44, "BYTES",
+		  "a swap device of so much, on the host a file in $TMPDIR or /var/tmp; 0: none; default: the machine file's, "
+		  "on the host none" },
 		{ "count", 0, OPT_COUNT, &a.count, 1, 1ULL << 60, "N", "stream, random: loads; default 100M" },
 		{ "jobs", 0, OPT_COUNT, &a.jobs, 1, 256, "N",
 		  "rows replayed at once; default: as many as there are CPUs" },
@@ -312,6 +319,8 @@ static int run(int argc, char **argv)
 	code = machine_get(a.machine, &machine);
 	if (code >= 0)
 		return code;
+	if (a.swap != SWAP_NOT_GIVEN)
+		machine.swap.size = a.swap;
 	code = prepare_and_run(&a, &machine);
 	machine_desc_done(&machine);
 	return code;

@@ -80,3 +80,10 @@ cow() {
 	[ "$(number out.json pages_wrong 1)" = 0 ]
 	! grep -q '"llc_misses"' out.json
 }
+
+@test "a swap device, on a model and on this computer" {
+	"$QUIRE" run anon-w-seq --machine laptop --tasks 1 --size 1M --swap 64M -q
+	"$QUIRE" run anon-w-seq --machine host --memory 256M --tasks 1 --size 1M --swap 64M -q
+	TMPDIR=/nonexistent fails 1 'no swap file of 67108864 bytes in /nonexistent' "$QUIRE" run anon-w-seq --machine host --memory 256M --size 1M --swap 64M
+	fails 2 '--swap 1X' "$QUIRE" run anon-w-seq --swap 1X
+}

@@ -227,6 +227,15 @@ static void requests(void **state)
 	t.w.m->ops->flush_remote(other, &target, &f, &remote);
 	(void)load(&t, va + PAGE_SIZE);
 	assert_true(has_entry(&t, va));
+	/* All address spaces' does. */
+	f = (struct tlb_flush){ .full = true };
+	host_quiesce(t.h);
+	t.w.m->ops->flush_remote(other, &target, &f, &remote);
+	(void)load(&t, va + PAGE_SIZE);
+	assert_false(has_entry(&t, va));
+	store(&t, va, 1);
+	t.w.m->ops->flush_local(t.c, &f);
+	assert_false(has_entry(&t, va));
 	close_world(&t);
 }
 

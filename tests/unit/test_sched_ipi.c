@@ -340,6 +340,117 @@ static void test_boot_and_broadcast(void **state)
 	}
 }
 
+/* ---- broadcast: issued, then waited for ---- */
+
+struct broadcast {
+	struct task t[2];
+	uint64_t issued_ps, took_ps[2];
+};
+
+static void broadcast_fn(struct cpu *c, struct task *t)
+{
+	struct broadcast *b = t->arg;
+	uint64_t before = c->now_ps;
+
+	for (unsigned i = 0; i < 100; i++)
+		c->m->ops->flush_issue(c, &one_page);
+	c->m->ops->flush_sync(c);
+	b->took_ps[t - b->t] = c->now_ps - before;
+}
+
+static struct machine *arm(unsigned cores)
+{
+	struct machine_desc d = tiny_desc(1, cores);
+	struct machine *m;
+	char err[100];
+
+	d.tlbi.broadcast = true;
+	assert_int_equal(model_create(&d, NULL, &m, err, sizeof(err)), 0);
+	return m;
+}
+
+/* 50 ns each and 250 for the barrier; alone, or with another CPU whose invalidations go through the same fabric. */
+static void test_broadcast_prices(void **state)
+{
+	(void)state;
+	for (unsigned n = 1; n <= 2; n++) {
+		struct machine *m = arm(2);
+		struct broadcast b = { 0 };
+
+		for (unsigned i = 0; i < n; i++) {
+			b.t[i] = (struct task){ .fn = broadcast_fn, .arg = &b };
+			start(m, &b.t[i]);
+		}
+		run_ok(m);
+		for (unsigned i = 0; i < n; i++)
+			assert_in_range(b.took_ps[i], (n * 100 - (n - 1)) * 50000 + 250000, n * 100 * 50000 + 300000);
+		/* a range in one call is the same */
+		struct cpu *c = model_boot_cpu(m);
+		struct cpumask all = { { 3 } };
+		struct tlb_flush f = { .ctx = 1, .stride_shift = PAGE_SHIFT, .start = 0x10000, .end = 0x74000 };
+		uint64_t before = c->now_ps;
+		unsigned remote = 9;
+
+		c->m->ops->flush_remote(c, &all, &f, &remote);
+		assert_int_equal(remote, 0);
+		assert_in_range(c->now_ps - before, 100 * 50000 + 250000, 100 * 50000 + 300000);
+		model_destroy(m);
+	}
+}
+
+/* What is issued is in force at the latest when it is waited for; more than can be remembered, before. */
+static void test_broadcast_stale(void **state)
+{
+	struct machine *m = arm(2);
+	struct cpu *c = model_boot_cpu(m);
+	pfn_t p;
+	bool w, h;
+
+	(void)state;
+	(void)map_one(m);
+	m->hooks.fault = stale_fault;
+	core_load_context(c, pfn(0x2000), STALE_CTX);
+	for (unsigned others = 0; others <= SCHED_ISSUED; others += SCHED_ISSUED) {
+		assert_int_equal(core_access(c, STALE_VA, 8, ACCESS_USER), 0);
+		m->ops->flush_issue(c, &stale_flush);
+		for (unsigned i = 0; i < others; i++)
+			m->ops->flush_issue(c, &one_page);
+		assert_int_equal(core_tlb_probe(c, STALE_CTX, STALE_VA, &p, &w, &h), !others);
+		m->ops->flush_sync(c);
+		assert_false(core_tlb_probe(c, STALE_CTX, STALE_VA, &p, &w, &h));
+	}
+	model_destroy(m);
+}
+
+/* Context 0, full: what is held of any address space, of this CPU and others. */
+static void test_flush_of_all_contexts(void **state)
+{
+	const struct tlb_flush everything = { .full = true };
+
+	(void)state;
+	for (unsigned how = 0; how < 3; how++) {
+		struct machine *m = how == 2 ? arm(2) : tiny_machine(1, 2);
+		struct cpu *c = model_boot_cpu(m), *user = how ? m->cpus[1] : c;
+		struct cpumask both = { { 3 } };
+		unsigned remote;
+		pfn_t p;
+		bool w, h;
+
+		(void)map_one(m);
+		for (unsigned ctx = STALE_CTX; ctx < STALE_CTX + 3; ctx++) {
+			core_load_context(user, pfn(0x2000), ctx);
+			assert_int_equal(core_access(user, STALE_VA, 8, ACCESS_USER), 0);
+		}
+		if (how == 0)
+			m->ops->flush_local(c, &everything);
+		else
+			m->ops->flush_remote(c, &both, &everything, &remote);
+		for (unsigned ctx = STALE_CTX; ctx < STALE_CTX + 3; ctx++)
+			assert_false(core_tlb_probe(user, ctx, STALE_VA, &p, &w, &h));
+		model_destroy(m);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +460,9 @@ int main(void)
 		cmocka_unit_test(test_delivery_decides_the_order),
 		cmocka_unit_test(test_stale_until_interrupted),
 		cmocka_unit_test(test_boot_and_broadcast),
+		cmocka_unit_test(test_broadcast_prices),
+		cmocka_unit_test(test_broadcast_stale),
+		cmocka_unit_test(test_flush_of_all_contexts),
 	};
 
 	return test_run(tests);

@@ -4,6 +4,7 @@
 #include "booted.h"
 
 #include "base/rng.h"
+#include "mm/kthread.h"
 #include "mm/radix.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 static void test_sizes(void **state)
 {
 	static const size_t want[NR_SLABS] = { sizeof(struct mm), sizeof(struct vma), sizeof(struct mfile),
-					       sizeof(struct radix_node), sizeof(struct hugetlb_rmap) };
+					       sizeof(struct radix_node), sizeof(struct hugetlb_rmap), sizeof(struct kthread) };
 	struct booted b;
 
 	(void)state;

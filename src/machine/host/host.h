@@ -40,7 +40,7 @@ void host_destroy(struct machine *m);
  * slot for its life; tasks beyond the number of slots wait for one. 0; -EINTR when m->stop was set; -EDEADLK when all that were
  * left had blocked (text in err; they were told to stop); -EAGAIN when the system refused a thread.
  *
- * A daemon has a slot only while it works: it gives it up in machine_wait and takes one that its affinity allows afterwards, so
+ * A daemon has a slot only while it works: it gives it up in machine_wait and takes one afterwards, of its affinity if there is a free one, so
  * that daemons never keep tasks from their slots. With all of them taken by tasks, daemons wait until one ends.
  */
 ATTR_MUST_CHECK int host_run(struct machine *m, char *err, size_t errlen);

@@ -223,6 +223,17 @@ struct host_cpu *host_slot_take(struct host_machine *hm, const struct cpumask *a
 	return found;
 }
 
+/*
+ * Slots are ours, real CPUs are not: a daemon whose own are all taken, for as long as their tasks live, goes to another rather than do
+ * nothing for them.
+ */
+static struct host_cpu *slot_for(struct host_machine *hm, const struct task *t)
+{
+	struct host_cpu *h = host_slot_take(hm, t->affinity, true);
+
+	return h || !t->daemon ? h : host_slot_take(hm, NULL, true);
+}
+
 int host_attach(struct machine *m, struct cpu **ret)
 {
 	struct host_machine *hm = (struct host_machine *)(void *)m;
@@ -298,7 +309,7 @@ static struct host_cpu *daemon_sleep(struct host_machine *hm, struct task *t, ui
 		cond_wait_ns(hm, &hm->called, MIN(deadline - now, NS_PER_S));
 	hm->timed_daemons -= deadline != UINT64_MAX;
 	hm->idle_daemons--;
-	while (!(h = host_slot_take(hm, t->affinity, true)))
+	while (!(h = slot_for(hm, t)))
 		cond_wait_ns(hm, &hm->called, NS_PER_S);
 	return h;
 }
@@ -403,7 +414,7 @@ static void start_pending(struct host_machine *hm)
 	if (!hm->running)
 		return;
 	list_for_each_entry_safe(t, next, &hm->pending, link) {
-		struct host_cpu *h = told(&hm->m, t) ? NULL : host_slot_take(hm, t->affinity, true);
+		struct host_cpu *h = told(&hm->m, t) ? NULL : slot_for(hm, t);
 
 		if (!h)
 			continue;
