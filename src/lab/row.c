@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "machine/run.h"
+#include "mm/kthread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -170,6 +171,24 @@ static void add_machine_stat(void *arg, const char *name, uint64_t value)
 	metrics_add(arg, name, value, 0, unit, "");
 }
 
+static int add_daemon_time(void *arg, const char *name, uint64_t cpu_ns)
+{
+	(void)name;
+	*(uint64_t *)arg += cpu_ns;
+	return 0;
+}
+
+/* Where there are daemons. */
+static void collect_daemons(struct metrics *ms, const struct quire *q)
+{
+	uint64_t ns = 0;
+
+	if (list_empty(&q->kthreads))
+		return;
+	(void)kthreads_each(q, add_daemon_time, &ns);
+	metrics_add(ms, "daemon_cpu_time_ns", ns, 0, "ns", "of the kernel's daemons, not in cpu_time");
+}
+
 void lab_collect_engine(struct metrics *ms, struct machine *m, const struct quire *q)
 {
 	metrics_add(ms, "bytes_cleared", (uint64_t)vmstat_read(q, VM_quire_pages_cleared) * PAGE_SIZE, 0, "bytes",
@@ -180,6 +199,7 @@ void lab_collect_engine(struct metrics *ms, struct machine *m, const struct quir
 	collect_bulk(ms, q);
 	if (q->time_phases)
 		collect_phases(ms, q);
+	collect_daemons(ms, q);
 	for (unsigned k = 0; k < NR_VM_COUNTERS; k++) {
 		int64_t v = vmstat_read(q, (enum vm_counter)k);
 

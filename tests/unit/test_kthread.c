@@ -2,6 +2,7 @@
 #include "host_testing.h"
 #include "tiny_machine.h"
 
+#include "lab/run.h"
 #include "machine/null.h"
 #include "machine/run.h"
 #include "mm/kthread.h"
@@ -68,6 +69,16 @@ static void idler(struct cpu *c, void *arg)
 	__atomic_add_fetch(&w->ended, 1, __ATOMIC_RELAXED);
 }
 
+static void idler_too(struct cpu *c, void *arg)
+{
+	struct world *w = arg;
+
+	__atomic_add_fetch(&w->begun, 1, __ATOMIC_RELAXED);
+	while (!kthread_should_stop(c))
+		c = kthread_wait(c, w->kt, UINT64_MAX);
+	__atomic_add_fetch(&w->ended, 1, __ATOMIC_RELAXED);
+}
+
 static void start_both(struct world *w, uint64_t period_ns, const struct cpumask *affinity)
 {
 	w->period_ns = period_ns;
@@ -105,8 +116,9 @@ static void run_tasks(struct world *w, void (*fn)(struct cpu *, struct task *), 
 
 static void test_run_ends_without_them(void **state)
 {
+	struct metrics ms = { 0 };
 	struct world w;
-	uint64_t before;
+	uint64_t before, reported;
 
 	(void)state;
 	open_model(&w);
@@ -124,6 +136,10 @@ static void test_run_ends_without_them(void **state)
 	assert_int_equal(w.begun, 2);
 	assert_int_equal(w.ended, 4);
 	assert_true(w.kt->earlier_ps == before && w.kt->task.cpu_time_ps > 0);
+	lab_collect_engine(&ms, w.m, w.q);
+	reported = metrics_u64(&ms, "daemon_cpu_time_ns");
+	metrics_done(&ms);
+	assert_in_range(reported, (before + w.kt->task.cpu_time_ps) / PS_PER_NS, 60000);
 	/* nothing but daemons: told at once */
 	run_ok(w.m);
 	assert_int_equal(w.ended, 6);
@@ -289,6 +305,54 @@ static void test_null(void **state)
 
 /* ---- the host ---- */
 
+static void host_child(struct cpu *c, struct task *t)
+{
+	struct world *w = t->arg;
+
+	kthread_wake(c, w->kt);
+	__atomic_add_fetch(&w->last_ns, 1, __ATOMIC_RELAXED);
+}
+
+/* Starts the others when a daemon is there, and waits for them: each needs a slot, and there are three. */
+static void host_parent(struct cpu *c, struct task *t)
+{
+	struct world *w = t->arg;
+
+	for (unsigned n = 0; n < 20000 && !__atomic_load_n(&w->begun, __ATOMIC_RELAXED); n++)
+		c->m->ops->sleep_ns(c, 1000000);
+	for (unsigned i = 1; i < 8; i++) {
+		w->task[i] = (struct task){ .fn = host_child, .arg = w };
+		assert_int_equal(c->m->ops->task_start(c, &w->task[i]), 0);
+	}
+	for (unsigned n = 0; n < 20000 && __atomic_load_n(&w->last_ns, __ATOMIC_RELAXED) < 7; n++)
+		c->m->ops->sleep_ns(c, 1000000);
+	w->wakes = __atomic_load_n(&w->last_ns, __ATOMIC_RELAXED);
+}
+
+/* A daemon that waits has no slot: tasks that come later find theirs. */
+static void test_host_slots(void **state)
+{
+	struct host_world hw;
+	char err[200] = "";
+	struct world w = { 0 };
+
+	(void)state;
+	world_open(&hw, &(struct host_options){ .memory = 128 << 20, .nr_cpus = 3 }, NULL);
+	w.m = hw.m;
+	w.q = hw.q;
+	w.c = hw.c;
+	w.period_ns = UINT64_MAX;
+	assert_int_equal(kthread_start(w.q, w.c, "worker", idler_too, &w, NULL, &w.kt), 0);
+	assert_int_equal(kthread_start(w.q, w.c, "idler", idler, &w, NULL, &w.other), 0);
+	w.task[0] = (struct task){ .fn = host_parent, .arg = &w };
+	assert_int_equal(machine_task_start(w.m, &w.task[0]), 0);
+	assert_int_equal(machine_run(w.m, err, sizeof(err)), 0);
+	assert_int_equal(w.wakes, 7);
+	assert_int_equal(w.ended, 2);
+	kthreads_free(hw.c, hw.q);
+	world_close(&hw);
+}
+
 static void host_task(struct cpu *c, struct task *t)
 {
 	struct world *w = t->arg;
@@ -375,6 +439,7 @@ int main(void)
 		cmocka_unit_test(test_same_again),
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_null),
+		cmocka_unit_test(test_host_slots),
 		cmocka_unit_test(test_host),
 		cmocka_unit_test(test_host_deadlock),
 	};
