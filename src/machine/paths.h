@@ -65,6 +65,7 @@
 	/* address spaces */                                                                        \
 	PATH(VMA_FIND, "areas: lookup", "vma_find")                                                 \
 	PATH(VMA_INSERT, "areas: insert, split, merge", "vma_insert,vma_erase,vma_set_range,vma_merge_new,vma_modify,vma_split,merge_part,isolate,fix_up,rebalance,refresh_gap") \
+	PATH(ANON_VMA, "areas: a link to pages, a tree of areas", "anon_vma_prepare,anon_vma_link,anon_vma_fork,anon_vma_take,unlink_anon_vmas,link_all,link_one,unlink_all,vma_rmap_begin,vma_rmap_end,vma_link_file,interval_insert,interval_remove,settle,level_out") \
 	PATH(VMA_GAP, "areas: search for a gap", "vma_gap_topdown,vma_gap_bottomup,gap_highest,gap_lowest") \
 	PATH(MMAP, "mmap", "mm_mmap,mmap_check,mmap_region,mmap_install,vma_get_unmapped,place") \
 	PATH(MUNMAP, "munmap", "mm_munmap,munmap_locked,unmap_plan,unmap_detach,unmap_finish") \
@@ -86,6 +87,7 @@
 	PATH(MLOCK_PAGE, "page tables: lock or unlock a page", "mlock_pte,mlock_huge_pmd")          \
 	PATH(MOVE_TABLES, "page tables: move a page", "move_pte")                                   \
 	PATH(SPLIT_PMD, "huge page: split of the mapping", "thp_split_pmd,split_fill,split_counts") \
+	PATH(RMAP_WALK, "reverse map: an area or an entry", "rmap_walk,walk_areas,pvmw_next,find_table,next_pte,interval_first,interval_next,subtree_first") \
 	PATH(HUGETLB_MAP, "page tables: a page of a pool", "hugetlb_zap,zap_one,hugetlb_protect,hugetlb_fork,fork_one,share,hugetlb_move,move_one,hugetlb_rmap_add,hugetlb_rmap_del,find_record,hugetlb_entry") \
 	PATH(FORK, "fork", "mm_fork,fork_areas")                                                    \
 	PATH(FORK_PTE, "fork: copy an entry", "fork_copy_pte,fork_copy_table")                      \

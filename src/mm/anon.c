@@ -9,20 +9,12 @@
 #include "base/errno.h"
 #include "mm/fault_int.h"
 
-ATTR_NOINLINE void anon_prepare_slow(struct cpu *c, struct vma *v)
-{
-	machine_lock(c, &v->mm->ptl);
-	vma_anon_prepare(v);
-	machine_unlock(c, &v->mm->ptl);
-}
-
 ATTR_NOINLINE void map_anon(struct fault *f, struct frame *page)
 {
 	struct cpu *c = f->c;
 	enum machine_path prev = machine_work(c, PATH_MAP_ANON, 1);
 
-	page->mapping = f->v->anon_id;
-	page->index = vma_page_index(f->v, f->va);
+	frame_set_anon(page, f->v, vma_page_index(f->v, f->va));
 	frame_flags_put(page, frame_flags(page) | FRAME_ANON | FRAME_SWAPBACKED); /* nobody else has it yet */
 	rmap_add_new(c, page);
 	if (f->v->flags & VM_LOCKED)
@@ -37,10 +29,8 @@ ATTR_NOINLINE int fault_anon(struct fault *f)
 {
 	struct cpu *c = f->c;
 	enum machine_path prev = machine_work(c, PATH_FAULT_ANON, 1);
-	struct frame *page;
+	struct frame *page = anon_prepare(c, f->v) ? NULL : anon_alloc_zeroed(c);
 
-	anon_prepare(c, f->v);
-	page = anon_alloc_zeroed(c);
 	machine_path(c, PATH_FAULT_ANON);
 	if (page) {
 		fault_pt_lock(c, f->pte.table);
@@ -83,6 +73,8 @@ ATTR_NOINLINE static void wp_reuse(struct fault *f, struct frame *head)
 
 	if (frame_flags(head) & FRAME_ANON) {
 		bits |= PTE_SOFT_EXCLUSIVE;
+		if (!(f->orig & PTE_SOFT_EXCLUSIVE))
+			page_move_anon_rmap(head, f->v);
 		if (frame_flags(head) & FRAME_LAZYFREE) {
 			frame_clear(head, FRAME_LAZYFREE);
 			frame_set(head, FRAME_SWAPBACKED);
@@ -122,8 +114,10 @@ ATTR_NOINLINE static int wp_copy(struct fault *f, struct frame *old)
 	struct frame *page = NULL, *head = old ? frame_head(c->m, old) : NULL;
 	bool done = false;
 
-	anon_prepare(c, f->v);
-	int rc = wp_new_page(f, old, &page);
+	int rc = anon_prepare(c, f->v);
+
+	if (!rc)
+		rc = wp_new_page(f, old, &page);
 
 	machine_path(c, PATH_FAULT_WP);
 	if (!rc) {

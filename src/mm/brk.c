@@ -27,7 +27,7 @@ static int heap_grow(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, s
 			vm_uncommit(mm->q, pages);
 			return -ENOMEM;
 		}
-		*v = want;
+		vma_assign(v, &want);
 		vma_insert(c, v, prev);
 	}
 	vm_account(mm, want.flags, (int64_t)pages);

@@ -82,8 +82,7 @@ static bool stack_grow(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t addr
 
 	if (!may_grow(mm, v, addr))
 		return false;
-	v->pgoff -= pages;
-	vma_set_range(c, v, addr, v->end);
+	vma_set_range(c, v, addr, v->end, v->pgoff - pages);
 	vm_account(mm, v->flags, (int64_t)pages);
 	vma_mark_apart(v);
 	return true;

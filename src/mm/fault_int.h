@@ -63,13 +63,10 @@ static inline bool thp_is_zero(pte_t pmd)
 
 /* ---- what several handlers do, inline so that the cost stays in the path that does it ---- */
 
-void anon_prepare_slow(struct cpu *c, struct vma *v);
-
-/* The area is about to get its first anonymous page. */
-static inline void anon_prepare(struct cpu *c, struct vma *v)
+/* The area is about to get its first anonymous page. 0 or -ENOMEM. */
+ATTR_MUST_CHECK static inline int anon_prepare(struct cpu *c, struct vma *v)
 {
-	if (!__atomic_load_n(&v->anon_touched, __ATOMIC_ACQUIRE))
-		anon_prepare_slow(c, v);
+	return likely(__atomic_load_n(&v->anon_touched, __ATOMIC_ACQUIRE)) ? 0 : vma_anon_prepare(c, v);
 }
 
 /* A new frame for user memory, contents undefined. NULL: none. */

@@ -55,6 +55,7 @@ int file_create(struct cpu *c, struct quire *q, uint64_t id, uint64_t size, bool
 	if (!f)
 		return -ENOMEM;
 	mlock_init(&f->lock, RANK_FILE, machine_pa(q->m, &f->lock));
+	mrwlock_init(&f->i_mmap_lock, RANK_I_MMAP, machine_pa(q->m, &f->i_mmap_lock));
 	f->q = q;
 	f->refs = 1;
 	f->size = size;
@@ -129,8 +130,8 @@ static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, en
 	if (!page)
 		return NULL;
 	frame_flags_put(page, frame_flags(page) | FRAME_FILE | (f->shmem ? FRAME_SWAPBACKED : 0));
-	page->file = f;
 	page->index = index;
+	__atomic_store_n(&page->mapping, (uint64_t)(uintptr_t)f, __ATOMIC_RELEASE);
 	if (fill == FILL_READ) {
 		set_contents(c->m, frame_pfn(c->m, page), file_tag(f, index));
 		vmstat_add(c, VM_pgpgin, PAGE_SIZE / 1024);
@@ -227,6 +228,7 @@ void file_put(struct cpu *c, struct mfile *f)
 	machine_touch(c, machine_pa(c->m, &f->refs), sizeof(f->refs), TOUCH_ATOMIC);
 	if (now)
 		return;
+	ASSERT(interval_empty(&f->i_mmap));
 	machine_lock(c, &q->file_lock);
 	list_del(&f->link);
 	machine_unlock(c, &q->file_lock);

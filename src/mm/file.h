@@ -13,11 +13,14 @@
 #define QUIRE_MM_FILE_H
 
 #include "mm/frame.h"
+#include "mm/interval.h"
 
 struct radix_node;
 
 struct mfile {
 	struct mlock lock;
+	struct mrwlock i_mmap_lock;
+	struct interval_tree i_mmap; /* areas that map it, by the pages of it that they cover (anon_vma.h) */
 	struct quire *q;
 	struct list_head link;   /* q->files */
 	int32_t refs;            /* atomic */

@@ -70,8 +70,7 @@ ATTR_NOINLINE static int fork_copy_pinned(struct fork_copy *k, pte_t e, const st
 
 	if (rc)
 		return rc;
-	copy->mapping = k->v->anon_id;
-	copy->index = vma_page_index(k->v, va);
+	frame_set_anon(copy, k->v, vma_page_index(k->v, va));
 	frame_set(copy, FRAME_ANON | FRAME_SWAPBACKED);
 	rmap_add_pte(c, copy, copy);
 	k->rss[RSS_ANON]++;

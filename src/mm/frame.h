@@ -51,6 +51,8 @@
 #define FRAME_WAITERS (1ULL << 26) /* folio: somebody may wait for FRAME_LOCKED or FRAME_WRITEBACK (folio_lock.h) */
 #define FRAME_WRITEBACK (1ULL << 27) /* folio: on its way to a device */
 
+#define MAPPING_ANON 1ULL
+
 #define FOLIO_ENTIRELY_MAPPED (1 << 23) /* in nr_pages_mapped, so that one atomic tells both */
 
 #define FRAME_ORDER_SHIFT 32 /* 8 bits: of the block, on its first frame (buddy, per-CPU list or allocation, compound or not) */
@@ -74,7 +76,7 @@ struct frame {
 		struct mfile *file; /* page cache: the file */
 		struct mm *pt_mm;   /* page table: its address space */
 		struct slab_cache *slab;
-		uint64_t mapping;
+		uint64_t mapping;   /* the same as a word; anonymous: its anon_vma, plus MAPPING_ANON */
 	};
 	union {
 		uint64_t index;     /* page cache: offset in pages; anonymous: page number of its address */

@@ -32,8 +32,7 @@ static void map_page(struct hfault *k, struct frame *head, struct hugetlb_rmap *
 	struct fault *f = k->f;
 	pte_t e = pte_owned(f->c->m, head, f->v->flags) | PTE_HUGE;
 
-	head->mapping = f->v->anon_id;
-	head->index = vma_page_index(f->v, k->base);
+	frame_set_anon(head, f->v, vma_page_index(f->v, k->base));
 	frame_set(head, FRAME_ANON | FRAME_SWAPBACKED);
 	hugetlb_rmap_add(f->c, f->v, head, rec, &k->r, f->va);
 	/* A page that was only read so far is written to by another fault, as in Linux. */
@@ -51,8 +50,7 @@ ATTR_NOINLINE static int no_page(struct hfault *k)
 
 	if (f->orig & HUGETLB_GONE)
 		return -ENXIO;
-	anon_prepare(c, f->v);
-	rec = slab_alloc(c, SLAB_HUGETLB_RMAP);
+	rec = anon_prepare(c, f->v) ? NULL : slab_alloc(c, SLAB_HUGETLB_RMAP);
 	if (!rec)
 		return -ENOMEM;
 	head = hugetlb_alloc(c, k->size, promised);
@@ -171,7 +169,8 @@ ATTR_NOINLINE static int wp(struct hfault *k)
 	struct frame *old, *head;
 	bool copy;
 
-	anon_prepare(c, f->v);
+	if (anon_prepare(c, f->v))
+		return -ENOMEM;
 	machine_lock(c, k->ptl);
 	copy = pte_read(c, &k->r) == f->orig;
 	old = frame_of(c->m, pte_pfn(f->orig));

@@ -192,8 +192,7 @@ static int copy_pinned(struct cpu *c, struct vma *child, pte_t e, const struct p
 			frame_put(c, copy);
 		return rc;
 	}
-	copy->mapping = child->anon_id;
-	copy->index = vma_page_index(child, va);
+	frame_set_anon(copy, child, vma_page_index(child, va));
 	frame_set(copy, FRAME_ANON | FRAME_SWAPBACKED);
 	machine_lock(c, ptl);
 	hugetlb_rmap_add(c, child, copy, rec, dst, va);

@@ -163,8 +163,11 @@ static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end
 	} else {
 		pt_drop_shared(c, g, v->mm, start, end);
 		zap_range(c, g, v, start, end);
-		if (frees_tables(v->mm, start, end, advice))
+		if (frees_tables(v->mm, start, end, advice)) {
+			vma_rmap_lock(c, v); /* nor may anybody be on the way to them from a page (rmap_walk.h R2) */
 			pt_free_empty(c, v->mm, g, start, end);
+			vma_rmap_unlock(c, v);
+		}
 	}
 	tlb_gather_end(c, g);
 	return 0;

@@ -83,6 +83,9 @@ static void exit_mappings(struct cpu *c, struct mm *mm)
 		pt_drop_shared(c, &g, mm, ALIGN_DOWN(v->start, PMD_SIZE), ALIGN_UP(v->end, PMD_SIZE));
 	for (struct vma *v = vma_first(mm); v; v = vma_next_charged(c, v))
 		zap_range(c, &g, v, v->start, v->end);
+	for (struct vma *v = vma_first(mm); v; v = vma_next_charged(c, v))
+		vma_rmap_unlink(c, v); /* nobody is to come to the tables by it any more */
+	machine_path(c, PATH_EXIT);
 	for (struct vma *v = vma_first(mm); v; v = vma_next_charged(c, v)) {
 		const struct vma *next = vma_next(v);
 

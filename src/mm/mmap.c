@@ -203,9 +203,7 @@ static int mmap_install(struct cpu *c, struct mm *mm, const struct mmap_req *r, 
 			own = vma_alloc(c, mm);
 		if (!own)
 			return -ENOMEM;
-		*own = want;
-		if (own->file)
-			file_get(own->file);
+		vma_assign(own, &want);
 		vma_insert(c, own, prev);
 	}
 	vm_account(mm, flags, (int64_t)(r->len >> PAGE_SHIFT));

@@ -3,26 +3,30 @@
  * aligned, else entry by entry. Frames stay as they are: an anonymous page's index names it, not its address.
  *
  * A table that others share moves as it is where it moves whole; else it is made this address space's own first.
- * Locks: mmap_lock for writing; the source table's lock, then the destination's. The old range is flushed before they
+ * Locks: mmap_lock for writing; those of the trees that lead to the pages (so that nobody who looks for a page misses it between its
+ * two places, or has its table moved away: rmap_walk.h R2); the source table's lock, then the destination's. The old range is flushed before they
  * are dropped, so that no CPU can write through the old address once the new one is there to be written through.
  */
 #include "base/errno.h"
+#include "mm/anon_vma.h"
 #include "mm/fault.h"
 #include "mm/fork_shared.h"
 #include "mm/hugetlb.h"
 
-static void lock_pair(struct cpu *c, struct frame *src, struct frame *dst)
+static void lock_pair(struct cpu *c, const struct vma *from, struct frame *src, struct frame *dst)
 {
+	vma_rmap_lock(c, from);
 	pt_lock(c, src);
 	if (dst != src)
 		pt_lock(c, dst);
 }
 
-static void unlock_pair(struct cpu *c, struct frame *src, struct frame *dst)
+static void unlock_pair(struct cpu *c, const struct vma *from, struct frame *src, struct frame *dst)
 {
 	if (dst != src)
 		pt_unlock(c, dst);
 	pt_unlock(c, src);
+	vma_rmap_unlock(c, from);
 }
 
 ATTR_NOINLINE static void move_pte(struct cpu *c, const struct pt_ref *src, const struct pt_ref *dst)
@@ -34,11 +38,11 @@ ATTR_NOINLINE static void move_pte(struct cpu *c, const struct pt_ref *src, cons
 }
 
 /* The entries of one PTE table on both sides. */
-static void move_ptes(struct cpu *c, struct mm *mm, struct pt_ref src, struct pt_ref dst, vaddr_t old, uint64_t len)
+static void move_ptes(struct cpu *c, const struct vma *from, struct pt_ref src, struct pt_ref dst, vaddr_t old, uint64_t len)
 {
 	bool moved = false;
 
-	lock_pair(c, src.table, dst.table);
+	lock_pair(c, from, src.table, dst.table);
 	pt_mark(dst.table, frame_flags(src.table) & (FRAME_TABLE_MIXED | FRAME_TABLE_PINNED));
 	for (uint64_t off = 0; off < len; off += PAGE_SIZE, pt_ref_next(&src), pt_ref_next(&dst)) {
 		pt_touch_line(c, &src, off == 0);
@@ -48,17 +52,17 @@ static void move_ptes(struct cpu *c, struct mm *mm, struct pt_ref src, struct pt
 		moved = true;
 	}
 	if (moved)
-		tlb_flush_for(c, mm, old, old + len, PAGE_SHIFT, false, FLUSH_MREMAP);
-	unlock_pair(c, src.table, dst.table);
+		tlb_flush_for(c, from->mm, old, old + len, PAGE_SHIFT, false, FLUSH_MREMAP);
+	unlock_pair(c, from, src.table, dst.table);
 }
 
 /* A huge entry with its deposited table, or a whole PTE table. false: the destination is taken. */
-static bool move_pmd(struct cpu *c, struct mm *mm, const struct pt_ref *src, const struct pt_ref *dst, vaddr_t old)
+static bool move_pmd(struct cpu *c, const struct vma *from, const struct pt_ref *src, const struct pt_ref *dst, vaddr_t old)
 {
 	bool ok;
 
 	(void)machine_work(c, PATH_MOVE_TABLES, 1);
-	lock_pair(c, src->table, dst->table);
+	lock_pair(c, from, src->table, dst->table);
 	ok = !pte_read(c, dst);
 	if (ok) {
 		pte_t e = pte_xchg(c, src, 0);
@@ -66,9 +70,9 @@ static bool move_pmd(struct cpu *c, struct mm *mm, const struct pt_ref *src, con
 		if (pmd_leaf(e) && src->table != dst->table)
 			pt_deposit(c, dst->table, pt_withdraw(c, src->table));
 		pte_write(c, dst, e);
-		tlb_flush_for(c, mm, old, old + PMD_SIZE, pmd_leaf(e) ? PMD_SHIFT : PAGE_SHIFT, !pmd_leaf(e), FLUSH_MREMAP);
+		tlb_flush_for(c, from->mm, old, old + PMD_SIZE, pmd_leaf(e) ? PMD_SHIFT : PAGE_SHIFT, !pmd_leaf(e), FLUSH_MREMAP);
 	}
-	unlock_pair(c, src->table, dst->table);
+	unlock_pair(c, from, src->table, dst->table);
 	return ok;
 }
 
@@ -85,7 +89,7 @@ static int move_step(struct cpu *c, struct vma *from, struct pt_ref *src, vaddr_
 
 	if (rc)
 		return rc;
-	if (len == PMD_SIZE && move_pmd(c, mm, src, &dst, old))
+	if (len == PMD_SIZE && move_pmd(c, from, src, &dst, old))
 		return 0;
 	if (pmd_leaf(e))
 		thp_split_pmd(c, from, src, old);
@@ -102,7 +106,7 @@ static int move_step(struct cpu *c, struct vma *from, struct pt_ref *src, vaddr_
 	rc = pt_pte(c, mm, src, old, false, &src_pte);
 	if (rc)
 		return rc;
-	move_ptes(c, mm, src_pte, dst_pte, old, len);
+	move_ptes(c, from, src_pte, dst_pte, old, len);
 	return 0;
 }
 

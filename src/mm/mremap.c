@@ -78,11 +78,19 @@ static void move_promise_back(struct mm *mm, uint64_t flags, uint64_t pages)
 		vm_uncommit(mm->q, pages);
 }
 
-/* An area for the destination with the source's properties; merged where possible. NULL: out of memory. */
+/*
+ * An area for the destination with the source's properties; merged where possible. NULL: out of memory. The object is
+ * made in any case, since it holds the links that a merge may need.
+ */
 static struct vma *make_destination(struct cpu *c, struct mm *mm, const struct vma *src, const struct mremap_req *r)
 {
-	struct vma want = *src, *prev, *next, *dst;
+	struct vma want = *src, *prev, *next, *dst, *own = vma_alloc(c, mm);
 
+	if (!own || anon_vma_reserve(c, own, src)) {
+		if (own)
+			vma_free(c, own);
+		return NULL;
+	}
 	want.start = r->new_addr;
 	want.end = r->new_addr + r->new_len;
 	want.pgoff += (r->old - src->start) >> PAGE_SHIFT;
@@ -90,15 +98,14 @@ static struct vma *make_destination(struct cpu *c, struct mm *mm, const struct v
 	/* Nothing there yet that would have to be found at the old offset: at the new place's own it may merge. */
 	if (vma_is_anon(src) && !src->anon_touched)
 		want.pgoff = r->new_addr >> PAGE_SHIFT;
+	vma_assign(own, &want);
+	anon_vma_link(c, own, src);
 	next = vma_find_prev(c, mm, want.start, &prev);
-	dst = vma_merge_new(c, prev, next, &want);
-	if (!dst) {
-		dst = vma_alloc(c, mm);
-		if (!dst)
-			return NULL;
-		*dst = want;
-		if (dst->file)
-			file_get(dst->file);
+	dst = vma_merge_new(c, prev, next, own);
+	if (dst) {
+		vma_free(c, own);
+	} else {
+		dst = own;
 		vma_insert(c, dst, prev);
 	}
 	vm_account(mm, want.flags, (int64_t)(r->new_len >> PAGE_SHIFT));
@@ -138,6 +145,7 @@ static void empty_source(struct cpu *c, struct mm *mm, const struct mremap_req *
 	if (src != dst && src->start == r->old && src->end == r->old + r->old_len) {
 		src->anon_touched = src->anon_forked = false;
 		src->anon_id = 0;
+		unlink_anon_vmas(c, src);
 	}
 	vma_mark_apart(src);
 }
@@ -176,7 +184,7 @@ static int move_area(struct cpu *c, struct mm *mm, struct vma *v, struct mremap_
 		return -ENOMEM;
 	}
 	spare = vma_alloc(c, mm); /* for the hole that taking away either place may leave */
-	if (spare)
+	if (spare && !anon_vma_reserve(c, spare, v->anon_vma ? v : NULL))
 		dst = make_destination(c, mm, v, r);
 	if (!dst) {
 		if (spare)

@@ -37,7 +37,8 @@ int unmap_plan(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, struct 
 		return -EINVAL;
 	}
 	if (v->start < start && v->end > end) {
-		if (mm->map_count >= mm->q->knobs.max_map_count || (!spare && !(p->spare = vma_alloc(c, mm)))) {
+		if (mm->map_count >= mm->q->knobs.max_map_count || (!spare && !(p->spare = vma_alloc(c, mm))) ||
+		    (!spare && anon_vma_reserve(c, p->spare, v))) {
 			unmap_abort(c, p);
 			return -ENOMEM;
 		}
@@ -85,13 +86,13 @@ static void detach_hole(struct cpu *c, struct unmap_plan *p, struct vma *v)
 
 	p->spare = NULL;
 	describe(&p->head, v, p->start, p->end);
-	*upper = *v;
+	vma_assign(upper, v);
 	upper->start = p->end;
 	upper->pgoff += (p->end - v->start) >> PAGE_SHIFT;
 	upper->apart = false;
-	if (upper->file)
-		file_get(upper->file);
-	vma_set_range(c, v, v->start, p->start);
+	anon_vma_link(c, upper, v);
+	vma_link_file(c, upper);
+	vma_set_range(c, v, v->start, p->start, v->pgoff);
 	vma_insert(c, upper, v);
 }
 
@@ -109,9 +110,8 @@ static void detach_whole(struct cpu *c, struct unmap_plan *p, struct vma *v)
 static void detach_tail(struct cpu *c, struct unmap_plan *p, struct vma *v)
 {
 	describe(&p->tail, v, v->start, p->end);
-	v->pgoff += (p->end - v->start) >> PAGE_SHIFT;
 	v->apart = false;
-	vma_set_range(c, v, p->end, v->end);
+	vma_set_range(c, v, p->end, v->end, v->pgoff + ((p->end - v->start) >> PAGE_SHIFT));
 }
 
 void unmap_detach(struct cpu *c, struct unmap_plan *p)
@@ -128,7 +128,7 @@ void unmap_detach(struct cpu *c, struct unmap_plan *p)
 			detach_hole(c, p, v);
 		} else {
 			describe(&p->head, v, p->start, v->end);
-			vma_set_range(c, v, v->start, p->start);
+			vma_set_range(c, v, v->start, p->start, v->pgoff);
 		}
 		v = vma_next(v);
 	}
@@ -159,6 +159,9 @@ void unmap_finish(struct cpu *c, struct unmap_plan *p)
 			zap_range(c, g, v, v->start, v->end);
 		if (p->tail.start < p->tail.end)
 			zap_range(c, g, &p->tail, p->tail.start, p->tail.end);
+		for (v = p->whole; v; v = v->right)
+			vma_rmap_unlink(c, v); /* nobody is to come to the tables by it any more */
+		machine_path(c, PATH_MUNMAP);
 		pt_free_range(c, p->mm, g, p->start, p->end, p->floor, p->ceiling);
 		tlb_gather_end(c, g);
 	}

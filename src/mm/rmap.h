@@ -41,6 +41,27 @@ static inline enum rss_kind frame_rss(const struct frame *head)
 	return frame_flags(head) & FRAME_ANON ? RSS_ANON : head->file->shmem ? RSS_SHMEM : RSS_FILE;
 }
 
+/* ---- what the reverse map finds a folio by (rmap_walk.h) ---- */
+
+/* A new anonymous folio is v's, which has an anon_vma; its first page is at index. */
+static inline void frame_set_anon(struct frame *head, const struct vma *v, uint64_t index)
+{
+	head->index = index;
+	__atomic_store_n(&head->mapping, (uint64_t)(uintptr_t)v->anon_vma | MAPPING_ANON, __ATOMIC_RELEASE);
+}
+
+/*
+ * v's mapping, the only one, owns the anonymous folio from now on: who looks for it need not look through the whole family of
+ * forks any more. Under the lock of the table that holds its entry.
+ */
+static inline void page_move_anon_rmap(struct frame *head, const struct vma *v)
+{
+	uint64_t to = (uint64_t)(uintptr_t)v->anon_vma | MAPPING_ANON;
+
+	if (__atomic_load_n(&head->mapping, __ATOMIC_RELAXED) != to)
+		__atomic_store_n(&head->mapping, to, __ATOMIC_RELEASE);
+}
+
 /* ---- resident pages: a part of the CPUs share a line (mm.h), so that threads that fault don't write the same one ---- */
 
 /* Who is about to take pages away for good, not to replace them, calls mm_rss_note_peak before. */

@@ -10,7 +10,7 @@
  *     gone. The exception: pages of a range that is being unmapped are found no more while they still count as mapped. So a walk
  *     that has visited all is to be believed only when folio_mapped says so too.
  *  R2 While the lock of the tree is held, for reading, no area in it changes its bounds, leaves, or has entries moved or its page
- *     tables freed. An area's page tables are freed after it has left.
+ *     tables freed. An area's page tables are freed after it has left, or under the lock for writing (quire.pt_reclaim).
  *  R3 An entry is only looked at under its table's lock, and only the holder of the table may change it.
  *
  * Page tables that address spaces share (fork_shared.h): one entry serves all sharers. A walk comes to it once for each area
@@ -50,19 +50,20 @@ struct pvmw {
 	struct cpu *c;
 	uint64_t pfn, nr_pages;  /* what is looked for: frames [pfn, pfn + nr_pages) */
 	struct vma *v;
-	vaddr_t va;              /* of `entry`; before the first call: where the first of the frames would be, maybe outside of v */
 	unsigned flags;          /* PVMW_* */
 	/* Set by pvmw_next */
+	vaddr_t va;              /* what the entry serves; of a PMD: its first page */
 	struct pt_ref pmd, pte;  /* the entry: pmd where is_pmd, else pte (pmd leads to it) */
 	pte_t entry;             /* what it held */
 	bool is_pmd;
 	bool shared_table;       /* address spaces share the table: not to be changed */
 	/* private */
-	vaddr_t next, end;       /* where to go on; behind the last page */
+	bool found;
+	vaddr_t base, next, end; /* where the first of the frames would be, maybe outside of v; where to go on; behind the last page */
 	struct frame *locked[2]; /* tables whose locks are held, in the order of taking */
 };
 
-/* To look for all of a folio in v, at the address that rmap_walk gave. */
+/* To look for all of a folio in v; va as rmap_walk gave it. */
 struct pvmw pvmw_begin(struct cpu *c, struct frame *folio, struct vma *v, vaddr_t va, unsigned flags);
 /* To look for some frames, of which the first would be at va. */
 struct pvmw pvmw_range(struct cpu *c, uint64_t pfn, uint64_t nr_pages, struct vma *v, vaddr_t va, unsigned flags);

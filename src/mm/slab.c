@@ -15,6 +15,7 @@
 #include "mm/kthread.h"
 #include "mm/system.h"
 #include "mm/text.h"
+#include "mm/vma_int.h"
 
 #include <string.h>
 
@@ -56,11 +57,14 @@ int slab_boot(struct cpu *c, struct quire *q)
 {
 	(void)c;
 	cache_init(q, SLAB_MM, "mm", sizeof(struct mm));
-	cache_init(q, SLAB_VMA, "vma", sizeof(struct vma));
+	cache_init(q, SLAB_VMA, "vma", sizeof(struct vma_object));
 	cache_init(q, SLAB_FILE, "file", sizeof(struct mfile));
 	cache_init(q, SLAB_RADIX, "radix", sizeof(struct radix_node));
 	cache_init(q, SLAB_HUGETLB_RMAP, "hugetlb_rmap", sizeof(struct hugetlb_rmap));
 	cache_init(q, SLAB_KTHREAD, "kthread", sizeof(struct kthread));
+	cache_init(q, SLAB_ANON_VMA, "anon_vma", sizeof(struct anon_vma));
+	q->slab[SLAB_ANON_VMA].typesafe = true;
+	cache_init(q, SLAB_ANON_VMA_CHAIN, "anon_vma_chain", sizeof(struct anon_vma_chain));
 	return 0;
 }
 
@@ -88,6 +92,8 @@ static struct frame *slab_new(struct cpu *c, struct slab_cache *s)
 	f->priv = 0;
 	base = machine_ptr(c->m, pfn_to_paddr(frame_pfn(c->m, f)));
 	f->slab_free = base;
+	if (s->typesafe)
+		memset(base, 0, PAGE_SIZE << s->order);
 	for (uint32_t i = 0; i < s->per_slab; i++) {
 		char *obj = base + (size_t)i * s->size;
 
@@ -163,7 +169,8 @@ void *slab_alloc(struct cpu *c, enum slab_id id)
 	if (obj) {
 		c->pc->magazine[id].free = *object_next(obj);
 		c->pc->magazine[id].count--;
-		memset(obj, 0, s->size);
+		if (likely(!s->typesafe))
+			memset(obj, 0, s->size);
 		machine_touch(c, machine_pa(c->m, obj), s->size, TOUCH_WRITE);
 	}
 	machine_path(c, outer);
@@ -185,7 +192,7 @@ static void slab_give(struct cpu *c, struct slab_cache *s, void *obj, struct lis
 	f->slab_free = obj;
 	f->priv--;
 	s->nr_objects--;
-	if (!f->priv && s->nr_partial > SLAB_KEEP_EMPTY) {
+	if (!f->priv && s->nr_partial > SLAB_KEEP_EMPTY && !s->typesafe) {
 		list_del(&f->lru);
 		list_add(&f->lru, empty);
 		s->nr_partial--;

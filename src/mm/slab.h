@@ -15,6 +15,11 @@ struct slab_cache {
 	uint32_t order;
 	uint32_t magazine; /* objects a CPU keeps */
 	unsigned id;
+	/*
+	 * Objects keep what they hold when they are freed, but for their first word, and their frames are kept while tasks
+	 * run: who finds an object without a lock may look whether it still is what it was (the kernel's SLAB_TYPESAFE_BY_RCU). A new frame's are zeroed.
+	 */
+	bool typesafe;
 	struct mlock lock;
 	struct list_head partial, full; /* slabs with and without free objects */
 	uint64_t nr_partial;
@@ -22,13 +27,13 @@ struct slab_cache {
 	uint64_t nr_slabs;
 };
 
-enum slab_id { SLAB_MM, SLAB_VMA, SLAB_FILE, SLAB_RADIX, SLAB_HUGETLB_RMAP, SLAB_KTHREAD, NR_SLABS };
+enum slab_id { SLAB_MM, SLAB_VMA, SLAB_FILE, SLAB_RADIX, SLAB_HUGETLB_RMAP, SLAB_KTHREAD, SLAB_ANON_VMA, SLAB_ANON_VMA_CHAIN, NR_SLABS };
 
 int slab_boot(struct cpu *c, struct quire *q);
-/* Zeroed object, or NULL when out of memory. */
+/* An object, zeroed unless the cache is typesafe, or NULL when out of memory. */
 void *slab_alloc(struct cpu *c, enum slab_id id);
 void slab_free(struct cpu *c, enum slab_id id, void *obj);
-/* Give this CPU's magazines back (shutdown, tests). */
+/* Give this CPU's magazines back, and all empty slabs (shutdown, tests). No task runs. */
 void slab_drain(struct cpu *c);
 /* Lists, counts, free objects, magazines. 0 or -EINVAL with q->err set. */
 int slab_validate(struct quire *q);

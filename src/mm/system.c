@@ -5,6 +5,7 @@
  */
 #include "base/errno.h"
 #include "mm/alloc_int.h"
+#include "mm/anon_vma.h"
 #include "mm/fault.h"
 #include "mm/kthread.h"
 #include "mm/text.h"
@@ -123,5 +124,5 @@ int quire_validate(struct quire *q)
 	list_for_each_entry(mm, &q->mms, link)
 		if (mm_validate(mm))
 			return -EINVAL;
-	return quire_validate_mappings(q) || hugetlb_validate(q) ? -EINVAL : 0;
+	return quire_validate_mappings(q) || hugetlb_validate(q) || anon_vma_validate(q) ? -EINVAL : 0;
 }

@@ -45,8 +45,7 @@ ATTR_NOINLINE void thp_map(struct fault *f, struct frame *head)
 	enum machine_path prev = machine_work(c, PATH_MAP_ANON, 1);
 	pte_t e = pte_owned(c->m, head, f->v->flags) | PTE_HUGE;
 
-	head->mapping = f->v->anon_id;
-	head->index = vma_page_index(f->v, ALIGN_DOWN(f->va, PMD_SIZE));
+	frame_set_anon(head, f->v, vma_page_index(f->v, ALIGN_DOWN(f->va, PMD_SIZE)));
 	frame_set(head, FRAME_ANON | FRAME_SWAPBACKED);
 	rmap_add_pmd(c, head);
 	if (f->v->flags & VM_LOCKED)
@@ -62,9 +61,11 @@ ATTR_NOINLINE int thp_fault_anon(struct fault *f)
 	struct cpu *c = f->c;
 	enum machine_path prev = machine_work(c, PATH_FAULT_HUGE, 1);
 	struct frame *head, *table = NULL;
-	int rc = FAULT_FALLBACK;
+	int rc = anon_prepare(c, f->v);
 
-	anon_prepare(c, f->v);
+	if (rc)
+		goto out;
+	rc = FAULT_FALLBACK;
 	head = thp_alloc(c, f->v);
 	machine_path(c, PATH_FAULT_HUGE);
 	if (!head) {
@@ -128,11 +129,10 @@ ATTR_NOINLINE int thp_fault_zero(struct fault *f)
 	struct cpu *c = f->c;
 	enum machine_path prev = machine_work(c, PATH_FAULT_HUGE, 1);
 	struct frame *table = pt_alloc_table(c, f->mm), *zero;
-	int rc = -ENOMEM;
+	int rc = table ? anon_prepare(c, f->v) : -ENOMEM;
 
-	anon_prepare(c, f->v);
 	machine_path(c, PATH_FAULT_HUGE);
-	if (!table)
+	if (rc)
 		goto out;
 	zero = thp_zero_folio(c, f->q);
 	machine_path(c, PATH_FAULT_HUGE);
@@ -152,9 +152,9 @@ ATTR_NOINLINE int thp_fault_zero(struct fault *f)
 		}
 		pt_unlock(c, f->pmd.table);
 	}
+out:
 	if (table)
 		pt_free_table(c, f->mm, table);
-out:
 	machine_path(c, prev);
 	return rc;
 }

@@ -27,6 +27,8 @@ static void thp_reuse(struct fault *f, struct frame *head)
 		frame_clear(head, FRAME_LAZYFREE);
 		frame_set(head, FRAME_SWAPBACKED);
 	}
+	if (!(f->orig & PTE_SOFT_EXCLUSIVE))
+		page_move_anon_rmap(head, f->v);
 	pte_set_bits(f->c, &f->pmd,
 		     (f->v->flags & VM_WRITE ? PTE_WRITE | PTE_DIRTY : 0) | PTE_ACCESSED | PTE_SOFT_EXCLUSIVE);
 	f->kind = VM_quire_fault_reuse_2m;
@@ -70,12 +72,13 @@ static int thp_cow_copy(struct fault *f, struct frame *old)
 	struct cpu *c = f->c;
 	struct frame *head;
 	bool done = false;
-	int rc;
+	int rc = anon_prepare(c, f->v);
 
-	anon_prepare(c, f->v);
-	head = thp_allowed(f->mm, f->v, f->va) ? thp_alloc(c, f->v) : NULL;
+	head = !rc && thp_allowed(f->mm, f->v, f->va) ? thp_alloc(c, f->v) : NULL;
 	machine_path(c, PATH_FAULT_HUGE_WP);
-	if (!head) {
+	if (rc) {
+		/* nothing has changed */
+	} else if (!head) {
 		vmstat_inc(c, VM_thp_fault_fallback);
 		rc = thp_cow_split(f);
 	} else {

@@ -37,13 +37,26 @@ struct vma *vma_alloc(struct cpu *c, struct mm *mm)
 
 	if (v) {
 		v->mm = mm;
+		list_init(&v->anon_vma_chain);
 		vma_touch(c, v, TOUCH_WRITE);
 	}
 	return v;
 }
 
+void vma_assign(struct vma *v, const struct vma *want)
+{
+	struct list_head links = v->anon_vma_chain;
+
+	*v = *want;
+	v->anon_vma_chain = links; /* in place: what they name is this very head */
+	v->anon_vma = NULL;
+	if (v->file)
+		file_get(v->file);
+}
+
 void vma_free(struct cpu *c, struct vma *v)
 {
+	vma_rmap_unlink(c, v);
 	if (v->file)
 		file_put(c, v->file);
 	slab_free(c, SLAB_VMA, v);
@@ -265,6 +278,8 @@ ATTR_NOINLINE void vma_insert(struct cpu *c, struct vma *v, struct vma *prev)
 		v->parent = at;
 	}
 	mm->map_count++;
+	vma_link_file(c, v);
+	machine_path(c, PATH_VMA_INSERT);
 	vma_touch(c, v, TOUCH_WRITE);
 	fix_up(c, v);
 	refresh_gap(c, v);
@@ -305,13 +320,16 @@ ATTR_NOINLINE void vma_erase(struct cpu *c, struct vma *v)
 	machine_path(c, outer);
 }
 
-ATTR_NOINLINE void vma_set_range(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end)
+ATTR_NOINLINE void vma_set_range(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, uint64_t pgoff)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
 
 	ASSERT_DEBUG(start < end);
+	vma_rmap_begin(c, v);
 	v->start = start;
 	v->end = end;
+	v->pgoff = pgoff;
+	vma_rmap_end(c, v);
 	vma_touch(c, v, TOUCH_WRITE);
 	refresh_gap(c, v);
 	refresh_gap(c, vma_next(v));
@@ -364,6 +382,12 @@ static struct vma *dup_one(struct cpu *c, struct mm *to, const struct vma *v)
 	if (n->file)
 		file_get(n->file);
 	if (v->anon_touched && !(v->flags & VM_WIPEONFORK)) {
+		if (anon_vma_fork(c, n, v)) {
+			if (v->flags & VM_ACCOUNT)
+				vm_uncommit(to->q, vma_pages(v));
+			vma_free(c, n);
+			return NULL;
+		}
 		n->anon_touched = n->anon_forked = true;
 		n->anon_id = __atomic_add_fetch(&to->anon_seq, 1, __ATOMIC_RELAXED);
 	}

@@ -8,8 +8,9 @@
  *  V3 mm->total_vm is the sum of the areas' pages; mm->locked_vm that of VM_LOCKED ones; mm->map_count the number of
  *     areas; data_vm and stack_vm those of the areas that count as such.
  *  V4 The tree is an AVL tree; gap and subtree_gap are what they say.
- * Guarded by mm->mmap_lock: read to look, write to change. One exception: anon_id, anon_touched and anon_forked are set
- * once under the read lock, with mm->ptl held (vma_anon_prepare).
+ * Guarded by mm->mmap_lock: read to look, write to change. Exceptions: anon_vma, anon_id, anon_touched and anon_forked are set
+ * once under the read lock, with mm->ptl held (vma_anon_prepare); and where an area is in trees of the reverse map (anon_vma.h), start,
+ * end and pgoff change under their locks as well.
  */
 #ifndef QUIRE_MM_VMA_H
 #define QUIRE_MM_VMA_H
@@ -62,14 +63,15 @@ struct vma {
 	uint64_t pgoff; /* file offset in pages; anonymous: start >> 12 when it was made */
 	struct mfile *file; /* NULL: anonymous. Holds a reference. */
 	struct mm *mm;
-	uint64_t anon_id;  /* which anon_vma; 0 none */
+	uint64_t anon_id;  /* a name for anon_vma in this address space; 0 none */
 	int32_t height;    /* of the subtree; a leaf has 1 */
 	/* has had an anonymous page ('anon_vma' present in Linux): limits merging, decides about fork */
 	bool anon_touched;
 	bool anon_forked; /* ... and is a copy made by fork: does not merge with untouched areas */
 	/* could merge with the area before, but was made by what never merges (fork, stack growth, DONTUNMAP) */
 	bool apart;
-	uint64_t reserved[3];
+	struct anon_vma *anon_vma; /* its own; NULL until anon_touched */
+	struct list_head anon_vma_chain; /* its links (anon_vma.h), also those reserved for it */
 };
 
 _Static_assert(sizeof(struct vma) == 128, "an area is two cache lines");
@@ -82,11 +84,11 @@ struct vma *vma_next(const struct vma *v);
 struct vma *vma_prev(const struct vma *v);
 
 /*
- * The area is about to get its first anonymous page: give it an anon_id, a neighbour's where both could be one area but
- * for their access rights (so that a later mprotect can merge them). No effect when it has one. mmap_lock held. Never
- * fails.
+ * The area is about to get its first anonymous page: give it an anon_vma, a neighbour's where both could be one area but
+ * for their access rights (so that a later mprotect can merge them). No effect when it has one. mmap_lock held. 0 or
+ * -ENOMEM.
  */
-void vma_anon_prepare(struct vma *v);
+ATTR_MUST_CHECK int vma_anon_prepare(struct cpu *c, struct vma *v);
 
 /*
  * The area for a fault at addr: vma_find, stack growth included (for the kernel's accesses as well). NULL: no such
@@ -98,7 +100,7 @@ struct vma *vma_for_fault(struct cpu *c, struct mm *mm, vaddr_t addr);
 void vma_free_all(struct cpu *c, struct mm *mm);
 /*
  * Copy the tree of `from` into the empty `to`, all but VM_DONTCOPY areas, and their accounting (total_vm, ... of `to`
- * are set here). Copies are not locked; touched ones get an anon_id of their own and keep anon_touched, except
+ * are set here). Copies are not locked; touched ones get an anon_id of their own, links and anon_touched, except
  * VM_WIPEONFORK ones, which start untouched: nothing of them is to be copied. On -ENOMEM `to` is left empty. mmap_lock
  * of both held for writing.
  */

@@ -7,6 +7,7 @@
 #define QUIRE_MM_VMA_INT_H
 
 #include "base/errno.h"
+#include "mm/anon_vma.h"
 #include "mm/system.h"
 #include "mm/uapi.h"
 
@@ -55,14 +56,29 @@ static inline void mm_write_unlock(struct cpu *c, struct mm *mm)
 }
 
 /* ---- vma.c: the tree ---- */
+/* What vma_alloc makes room for: an area and its place in the tree of its file. Areas that only describe have none. */
+struct vma_object {
+	struct vma v;
+	struct interval_node i_mmap;
+	uint64_t pad; /* to whole cache lines */
+};
+_Static_assert(sizeof(struct vma_object) == 192, "an area begins at a cache line");
+
 struct vma *vma_alloc(struct cpu *c, struct mm *mm);
-/* Drops the file's reference as well. The area is in no tree. */
+/* Cuts its links and drops the file's reference as well. The area is in no address space's tree. */
 void vma_free(struct cpu *c, struct vma *v);
-/* Put v into v->mm's tree right after prev (NULL: first). Raises map_count; no other accounting. */
+/*
+ * Make v, which vma_alloc made, what `want` describes, but without links: a touched one has to be linked. Takes a reference on the
+ * file.
+ */
+void vma_assign(struct vma *v, const struct vma *want);
+/*
+ * Put v into v->mm's tree right after prev (NULL: first), and into its file's. Raises map_count; no other accounting.
+ */
 void vma_insert(struct cpu *c, struct vma *v, struct vma *prev);
 void vma_erase(struct cpu *c, struct vma *v);
-/* Change the bounds of an area in the tree; its place among the others stays. pgoff is the caller's business. */
-void vma_set_range(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end);
+/* Change the bounds of an area in the tree; its place among the others stays. */
+void vma_set_range(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, uint64_t pgoff);
 /* vma_find, and the last area that ends at or below addr (NULL: none). */
 struct vma *vma_find_prev(struct cpu *c, struct mm *mm, vaddr_t addr, struct vma **ret_prev);
 /* The area that contains addr or NULL. */
@@ -88,9 +104,9 @@ bool vma_can_merge(const struct vma *a, const struct vma *b);
 /*
  * Make the free range that `want` describes (range, flags, pgoff, file, anon_*) part of its neighbours where they
  * allow. Returns the area that now covers it, or NULL: an area of its own is needed. Allocates nothing, takes no
- * reference.
+ * reference. Where `want` has links they may be taken.
  */
-struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, const struct vma *want);
+struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, struct vma *want);
 /*
  * Give [start, end) of v other flags: splits and merges as needed. *ret: the area that now covers the range (v itself
  * may be gone). 0, or with nothing changed -ENOMEM, -EINVAL (a part of a huge page of a pool). No accounting but map_count.
@@ -145,7 +161,7 @@ struct unmap_plan {
 };
 
 /*
- * spare: an area allocated before, or NULL. It belongs to the plan from now on, even on error. 0, -ENOMEM, or -EINVAL: an end lies
+ * spare: an area allocated before, with what links it will need, or NULL. It belongs to the plan from now on, even on error. 0, -ENOMEM, or -EINVAL: an end lies
  * within a huge page of a pool.
  */
 int unmap_plan(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, struct vma *spare, struct unmap_plan *p);

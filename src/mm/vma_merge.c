@@ -11,7 +11,9 @@
  *   [ A A A A ][ a a a a ][ B B B B ]             [ A A A A A A A A ][ B .. ]   left
  *   [ B B B B ][ a a a a ][ A A A A ]             [ B .. ][ A A A A A A A A ]   right
  * Where left and right would each do but not together (two different anon_ids), left wins.
- * Merging allocates nothing. Splitting allocates everything before the first change.
+ * Merging allocates nothing, but for links to pages of an area that goes on living without the part that moves; that and what
+ * splitting needs is allocated before the first change. Who gives pages away keeps its links to them until the other has his
+ * (rmap_walk.h R1), so an area grows first, then is linked, and only then the other one shrinks or goes.
  */
 #include "mm/vma_int.h"
 
@@ -39,12 +41,19 @@ bool vma_can_merge(const struct vma *a, const struct vma *b)
 	return ((a->flags ^ b->flags) & ~VM_STICKY) == 0 && same_object(a, b) && anon_compatible(a, b) && !(a->flags & VM_HUGETLB);
 }
 
-/* `to` takes over what `from`'s range brings with it. */
-static void absorb(struct vma *to, const struct vma *from)
+/*
+ * `to` takes over what `from`'s range brings with it: the links of `source` (which is `from`, or what it describes a part of), where
+ * it needs any. stays: source will need them too, and some are reserved for `to`.
+ */
+static void absorb(struct cpu *c, struct vma *to, const struct vma *from, struct vma *source, bool stays)
 {
 	to->flags |= from->flags & VM_STICKY;
 	if (to->anon_touched || !from->anon_touched)
 		return;
+	if (stays)
+		anon_vma_link(c, to, source);
+	else
+		anon_vma_take(c, to, source);
 	to->anon_touched = true;
 	to->anon_id = from->anon_id;
 	to->anon_forked = from->anon_forked;
@@ -80,17 +89,20 @@ static void erase_and_free(struct cpu *c, struct vma *v)
 /* next begins at `start` from now on, which lies below (it grew) or above (it lost its first pages). */
 static void move_start(struct cpu *c, struct vma *v, vaddr_t start)
 {
-	v->pgoff += (uint64_t)((int64_t)(start - v->start) >> PAGE_SHIFT);
 	v->apart = false;
-	vma_set_range(c, v, start, v->end);
+	vma_set_range(c, v, start, v->end, v->pgoff + (uint64_t)((int64_t)(start - v->start) >> PAGE_SHIFT));
 }
 
-ATTR_NOINLINE struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, const struct vma *want)
+static void move_end(struct cpu *c, struct vma *v, vaddr_t end)
+{
+	vma_set_range(c, v, v->start, end, v->pgoff);
+}
+
+ATTR_NOINLINE struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct vma *next, struct vma *want)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
 	struct vma fresh = *want, *ret = NULL;
 	struct merge_sides s;
-	vaddr_t end;
 
 	/*
 	 * What was forked is an obstacle on the neighbour's side only: pages that mremap brings along leave their old
@@ -100,18 +112,16 @@ ATTR_NOINLINE struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct 
 	s = merge_sides(c, prev, &fresh, next);
 	if (s.left) {
 		ret = prev;
-		absorb(prev, want);
-		end = want->end;
+		move_end(c, prev, s.right ? next->end : want->end);
+		absorb(c, prev, want, want, false);
 		if (s.right) {
-			absorb(prev, next);
-			end = next->end;
+			absorb(c, prev, next, next, false);
 			erase_and_free(c, next);
 		}
-		vma_set_range(c, prev, prev->start, end);
 	} else if (s.right) {
 		ret = next;
-		absorb(next, want);
 		move_start(c, next, want->start);
+		absorb(c, next, want, want, false);
 	}
 	machine_path(c, outer);
 	return ret;
@@ -119,7 +129,7 @@ ATTR_NOINLINE struct vma *vma_merge_new(struct cpu *c, struct vma *prev, struct 
 
 /* ---- changing flags of a part ---- */
 
-/* The part of v from addr on becomes `upper`, an unused object, which is inserted. */
+/* The part of v from addr on becomes `upper`, an unused object with links reserved, which is inserted. */
 ATTR_NOINLINE static void vma_split(struct cpu *c, struct vma *v, vaddr_t addr, struct vma *upper)
 {
 	enum machine_path outer = machine_work(c, PATH_VMA_INSERT, 1);
@@ -135,9 +145,21 @@ ATTR_NOINLINE static void vma_split(struct cpu *c, struct vma *v, vaddr_t addr, 
 	upper->anon_touched = v->anon_touched;
 	upper->anon_id = v->anon_id;
 	upper->anon_forked = v->anon_forked;
-	vma_set_range(c, v, v->start, addr);
+	anon_vma_link(c, upper, v);
+	vma_link_file(c, upper);
+	move_end(c, v, addr);
 	vma_insert(c, upper, v);
 	machine_path(c, outer);
+}
+
+/* Will the neighbour that gets a part of v need links of its own to v's pages? 0 or -ENOMEM. */
+static int merge_reserve(struct cpu *c, struct vma *v, const struct vma *want, struct merge_sides s)
+{
+	struct vma *to = s.left ? vma_prev(v) : vma_next(v);
+
+	if ((want->start == v->start && want->end == v->end) || to->anon_touched)
+		return 0;
+	return anon_vma_reserve(c, to, v);
 }
 
 /*
@@ -148,30 +170,28 @@ static struct vma *merge_part(struct cpu *c, struct vma *v, const struct vma *wa
 {
 	struct vma *prev = vma_prev(v), *next = vma_next(v), *ret;
 	bool whole = want->start == v->start && want->end == v->end;
-	vaddr_t end;
 
 	if (!whole)
 		thp_split_boundary(c, v, s.left ? want->end : want->start);
 	if (s.left) {
-		absorb(prev, want);
+		move_end(c, prev, s.right ? next->end : want->end);
+		absorb(c, prev, want, v, !whole);
 		if (s.right)
-			absorb(prev, next);
-		end = s.right ? next->end : want->end;
+			absorb(c, prev, next, next, false);
 		if (whole)
 			erase_and_free(c, v);
 		else
 			move_start(c, v, want->end);
 		if (s.right)
 			erase_and_free(c, next);
-		vma_set_range(c, prev, prev->start, end);
 		ret = prev;
 	} else {
-		absorb(next, want);
+		move_start(c, next, want->start);
+		absorb(c, next, want, v, !whole);
 		if (whole)
 			erase_and_free(c, v);
 		else
-			vma_set_range(c, v, v->start, want->start);
-		move_start(c, next, want->start);
+			move_end(c, v, want->start);
 		ret = next;
 	}
 	return ret;
@@ -190,9 +210,10 @@ static int isolate(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, str
 		return -ENOMEM;
 	for (uint64_t i = 0; i < pieces; i++) {
 		spare[i] = vma_alloc(c, v->mm);
-		if (!spare[i]) {
-			if (i)
-				vma_free(c, spare[0]);
+		if (!spare[i] || anon_vma_reserve(c, spare[i], v)) {
+			for (uint64_t k = 0; k <= i; k++)
+				if (spare[k])
+					vma_free(c, spare[k]);
 			return -ENOMEM;
 		}
 	}
@@ -224,7 +245,9 @@ ATTR_NOINLINE int vma_modify(struct cpu *c, struct vma *v, vaddr_t start, vaddr_
 	want.flags = flags;
 	s = merge_sides(c, start == v->start ? vma_prev(v) : NULL, &want, end == v->end ? vma_next(v) : NULL);
 	if (s.left || s.right) {
-		*ret = merge_part(c, v, &want, s);
+		err = merge_reserve(c, v, &want, s);
+		if (!err)
+			*ret = merge_part(c, v, &want, s);
 	} else {
 		err = isolate(c, v, start, end, ret);
 		if (!err) {
@@ -255,23 +278,18 @@ static bool anon_shareable(const struct vma *a, const struct vma *b)
 
 static bool lends_anon(const struct vma *v)
 {
-	return v->anon_touched && !v->anon_forked;
+	return __atomic_load_n(&v->anon_touched, __ATOMIC_ACQUIRE) && !v->anon_forked;
 }
 
-void vma_anon_prepare(struct vma *v)
+int vma_anon_prepare(struct cpu *c, struct vma *v)
 {
-	const struct vma *next, *prev;
+	const struct vma *next = vma_next(v), *prev = vma_prev(v), *lender = NULL;
 
-	if (v->anon_touched)
-		return;
-	next = vma_next(v);
-	prev = vma_prev(v);
+	if (__atomic_load_n(&v->anon_touched, __ATOMIC_ACQUIRE))
+		return 0;
 	if (next && lends_anon(next) && anon_shareable(v, next))
-		v->anon_id = next->anon_id;
+		lender = next;
 	else if (prev && lends_anon(prev) && anon_shareable(prev, v))
-		v->anon_id = prev->anon_id;
-	else
-		v->anon_id = __atomic_add_fetch(&v->mm->anon_seq, 1, __ATOMIC_RELAXED);
-	v->anon_forked = false;
-	__atomic_store_n(&v->anon_touched, true, __ATOMIC_RELEASE);
+		lender = prev;
+	return anon_vma_prepare(c, v, lender);
 }

@@ -6,6 +6,7 @@
 #include "mm/fault.h"
 #include "mm/hugetlb.h"
 #include "mm/meminit.h"
+#include "mm/rmap_walk.h"
 #include "mm/system.h"
 
 #include <stdio.h>
@@ -91,6 +92,19 @@ static void huge_pages(struct mm *mm)
 	need(mm_munmap(cpu, mm, a, 64 * MIB), "munmap");
 }
 
+/* Who has used these pages? As reclaim asks. */
+static void ask(struct mm *mm, vaddr_t va, uint64_t len)
+{
+	struct mm_page_info i;
+	uint64_t vm_flags;
+
+	for (uint64_t o = 0; o < len; o += i.huge ? PMD_SIZE : PAGE_SIZE) {
+		mm_page_info(mm, va + o, &i);
+		if (i.present && !i.zero_page)
+			(void)folio_referenced(cpu, frame_head(cpu->m, frame_of(cpu->m, i.pfn)), &vm_flags);
+	}
+}
+
 static void forks(struct mm *mm, uint32_t policy)
 {
 	vaddr_t small = map(mm, 8 * MIB, NULL, MAP_PRIVATE), huge = map(mm, 32 * MIB, NULL, MAP_PRIVATE);
@@ -109,6 +123,8 @@ static void forks(struct mm *mm, uint32_t policy)
 		touch(huge, 4 * MIB, true);
 		mm_activate(cpu, mm);
 		touch(small + MIB, MIB, true);
+		ask(mm, small, 4 * MIB);
+		ask(mm, huge, 8 * MIB);
 		mm_put(cpu, child);
 		touch(small, 2 * MIB, true);
 	}
@@ -154,6 +170,7 @@ static void files(struct mm *mm)
 	touch(a, 2 * MIB, true);
 	touch(b, 2 * MIB, false);
 	touch(b, 4 * MIB, true);
+	ask(mm, a, 2 * MIB);
 	need(file_rw(cpu, f, 0, 8 * MIB, false), "file_rw");
 	need(mm_munmap(cpu, mm, a, 8 * MIB), "munmap");
 	need(mm_munmap(cpu, mm, b, 8 * MIB), "munmap");
