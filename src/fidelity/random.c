@@ -129,6 +129,36 @@ static void gen_madvise(struct gen *g)
 	fprintf(g->to, " %s", g->huge && one_in(g, 3) ? "hugepage" : advices[below(g, ARRAY_SIZE(advices))]);
 }
 
+static void gen_msync(struct gen *g)
+{
+	static const char *const flags[] = { "sync", "async", "invalidate", "sync,invalidate", "sync", "sync", "none", "sync,async" };
+
+	fprintf(g->to, "msync ");
+	range(g);
+	fprintf(g->to, " %s", flags[below(g, ARRAY_SIZE(flags))]);
+}
+
+/* A call on a file beside its mappings. Not read(2) of the ordinary one: how far that reads ahead of several pages is not Linux's rule yet. */
+static void gen_file(struct gen *g)
+{
+	uint64_t off = below(g, 18), n = 1 + below(g, 6);
+
+	switch (below(g, 4)) {
+	case 0:
+		fprintf(g->to, "file truncate %s %" PRIu64 "p", one_in(g, 2) ? "F" : "G", 1 + below(g, 20));
+		break;
+	case 1:
+		fprintf(g->to, "file read F %" PRIu64 "p %" PRIu64 "p", off, n);
+		break;
+	case 2:
+		fprintf(g->to, "file write F %" PRIu64 "p %" PRIu64 "p %" PRIu64, off, n, 1 + below(g, 1000000));
+		break;
+	default:
+		gen_msync(g);
+		break;
+	}
+}
+
 static void gen_access(struct gen *g)
 {
 	uint64_t at = pick_page(g), n = pick_len(g, at);
@@ -188,8 +218,12 @@ static void gen_call(struct gen *g)
 		gen_madvise(g);
 	else if (what < 72 && g->locks)
 		gen_lock(g);
-	else if (what < 75)
+	else if (what < 74)
 		gen_range_call(g, "mincore", "");
+	else if (what < 75)
+		gen_msync(g);
+	else if (what < 82 && g->files)
+		gen_file(g);
 	else
 		gen_access(g);
 	fputc('\n', g->to);

@@ -60,6 +60,7 @@ int file_create(struct cpu *c, struct quire *q, uint64_t id, uint64_t size, bool
 	f->refs = 1;
 	f->size = size;
 	f->shmem = shmem;
+	f->zero_from = UINT64_MAX;
 	f->ra_mark = RA_NO_MARK;
 	machine_lock(c, &q->file_lock);
 	/* The upper half of the numbers is ours, so that a made-up id meets a caller's only by the worst of luck. */
@@ -74,6 +75,8 @@ uint64_t file_tag(const struct mfile *f, uint64_t index)
 {
 	uint64_t x = f->id * 0x9e3779b97f4a7c15ULL + index, tag = rng_splitmix(&x);
 
+	if (index >= f->zero_from)
+		return 0;
 	return tag ? tag : 1; /* 0 is what zeroed memory has */
 }
 
@@ -245,9 +248,24 @@ void file_set_size(struct cpu *c, struct mfile *f, uint64_t size)
 	machine_lock(c, &f->lock);
 	before = f->size;
 	__atomic_store_n(&f->size, size, __ATOMIC_RELAXED);
+	if (size < before)
+		f->zero_from = MIN(f->zero_from, pages_of(size));
 	machine_unlock(c, &f->lock);
 	if (size < before)
 		file_remove(c, f, pages_of(size));
+}
+
+void file_clean(struct cpu *c, struct mfile *f, uint64_t first, uint64_t last)
+{
+	struct frame *page;
+
+	machine_lock(c, &f->lock);
+	for (uint64_t i = first; (page = radix_next(c, &f->root, &i)) && i < last; i++)
+		if (frame_flags(page) & FRAME_DIRTY) {
+			frame_touch(c, page, TOUCH_ATOMIC);
+			frame_clear(page, FRAME_DIRTY);
+		}
+	machine_unlock(c, &f->lock);
 }
 
 /* ---- readahead ---- */
@@ -271,8 +289,13 @@ static void ra_read(struct cpu *c, struct mfile *f, uint64_t start, uint64_t nr)
 
 static void ra_window(struct cpu *c, struct mfile *f, uint64_t start, uint64_t size, uint64_t mark)
 {
+	uint64_t pages = file_pages(f), ahead = start + size - mark;
+
 	hint_set(&f->ra_next, start + size);
 	hint_set(&f->ra_size, size);
+	/* The mark is as far from the end of what there is to read as it would be from the window's; there may be less than that. */
+	if (mark != RA_NO_MARK && start + size > pages)
+		mark = pages >= start + ahead ? pages - ahead : RA_NO_MARK;
 	hint_set(&f->ra_mark, mark);
 	ra_read(c, f, start, size);
 }

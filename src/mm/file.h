@@ -35,6 +35,7 @@ struct mfile {
 	 */
 	uint64_t ra_next, ra_size, ra_mark;
 	uint64_t committed;      /* pages of q->committed_pages that the object holds until its end (shared anonymous memory) */
+	uint64_t zero_from;      /* pages from here on were cut off once: they are zero when they are back */
 	uint64_t last_read;      /* the byte before which the last read(2) ended, a hint: of a page that is read on nothing new is said */
 	uint64_t writes;         /* how many writes so far: contents tags of written pages */
 };
@@ -71,8 +72,21 @@ static inline bool file_ra_marked(const struct mfile *f, uint64_t index)
 }
 /* Only if cached, with a reference; NULL otherwise. Takes no lock. */
 struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index);
-/* Truncation drops cached pages beyond; mappings of them must be gone. */
+/*
+ * ftruncate: whoever maps pages beyond the new end loses them, private copies included. 0, or -ENOMEM with nothing done. No address space comes or goes
+ * meanwhile (file_map.c).
+ */
+int file_truncate(struct cpu *c, struct mfile *f, uint64_t size);
+/*
+ * fsync of nr pages from `first` on: they are clean afterwards, and shared mappings will notice the next write. Nothing to do for memory-backed files.
+ * 0 or -ENOMEM. The same condition.
+ */
+int file_sync(struct cpu *c, struct mfile *f, uint64_t first, uint64_t nr);
+/* The cache's part of it: pages [first, last) are clean. No mapping has them dirty. */
+void file_clean(struct cpu *c, struct mfile *f, uint64_t first, uint64_t last);
+/* Drops cached pages beyond; mappings of them must be gone. */
 void file_set_size(struct cpu *c, struct mfile *f, uint64_t size);
+/* What a page of an ordinary file holds before anybody writes to it: never 0, but where the file was cut off and has grown again. */
 uint64_t file_tag(const struct mfile *f, uint64_t index);
 /*
  * read(2)/write(2) on a regular file: page cache side only (brings pages in, charges their lines, dirties them).

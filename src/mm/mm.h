@@ -98,6 +98,8 @@ int64_t mm_mlock(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len, bool 
 int64_t mm_munlock(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len);
 int64_t mm_mlockall(struct cpu *c, struct mm *mm, unsigned flags);
 int64_t mm_munlockall(struct cpu *c, struct mm *mm);
+/* flags: UAPI_MS_*. No address space comes or goes meanwhile (file_map.c). */
+int64_t mm_msync(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len, unsigned flags);
 /* vec: one byte a page, bit 0 = resident. */
 int64_t mm_mincore(struct cpu *c, struct mm *mm, vaddr_t addr, uint64_t len, uint8_t *vec);
 int64_t mm_set_thp_disable(struct cpu *c, struct mm *mm, bool disable); /* prctl(PR_SET_THP_DISABLE) */

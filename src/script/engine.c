@@ -365,6 +365,7 @@ static void memory_call(struct engine_at *a)
 	case SOP_MPROTECT: r = mm_mprotect(a->c, a->mm, k->addr, k->len, k->prot); break;
 	case SOP_MREMAP: r = mm_mremap(a->c, a->mm, k->addr, k->len, k->len2, k->flags, k->addr2); break;
 	case SOP_MADVISE: r = mm_madvise(a->c, a->mm, k->addr, k->len, k->advice); break;
+	case SOP_MSYNC: r = mm_msync(a->c, a->mm, k->addr, k->len, k->flags); break;
 	case SOP_MINCORE: r = engine_incore(a->c, a->mm, k->addr, k->len, &a->ret->count); break;
 	case SOP_MLOCK: r = mm_mlock(a->c, a->mm, k->addr, k->len, false); break;
 	case SOP_MLOCK2: r = k->flags & ~1U ? -EINVAL : mm_mlock(a->c, a->mm, k->addr, k->len, k->flags != 0); break;
@@ -415,8 +416,6 @@ static int carry_out(struct engine_at *a, char *err, size_t errlen)
 	case SOP_UNPIN:
 		unpin(x, a->c, &x->pins[k->target]);
 		return 0;
-	case SOP_MSYNC:
-		return unsupported(a, "msync", err, errlen);
 	case SOP_MBIND:
 	case SOP_SET_MEMPOLICY:
 	case SOP_MOVE_PAGES:

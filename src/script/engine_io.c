@@ -5,7 +5,6 @@
 #include "script/engine_int.h"
 
 #include "mm/fault.h"
-#include "mm/fork_shared.h"
 #include "mm/system.h"
 
 #include <signal.h>
@@ -262,65 +261,7 @@ void engine_pwrite(struct engine_at *a, struct mfile *f)
 	copied(a, done, rc);
 }
 
-/* Of what v maps of f, what begins with page `first`. */
-static bool is_beyond(const struct vma *v, const struct mfile *f, uint64_t first, vaddr_t *ret_start)
-{
-	uint64_t keep = first > v->pgoff ? first - v->pgoff : 0;
-
-	*ret_start = v->start + (keep << PAGE_SHIFT);
-	return v->file == f && keep < (v->end - v->start) >> PAGE_SHIFT;
-}
-
-/* All tables that unmapping will change become their address space's own: what can fail comes first. */
-static int unshare_beyond(struct engine_at *a, struct mm *mm, const struct mfile *f, uint64_t first)
-{
-	vaddr_t start;
-	int rc = 0;
-
-	machine_read_lock(a->c, &mm->mmap_lock);
-	for (struct vma *v = vma_first(mm); v && !rc; v = vma_next(v))
-		if (is_beyond(v, f, first, &start))
-			rc = pt_unshare_range(a->c, mm, start, v->end, UNSHARE_ALL);
-	machine_read_unlock(a->c, &mm->mmap_lock);
-	return rc;
-}
-
-static void unmap_mm_beyond(struct engine_at *a, struct mm *mm, const struct mfile *f, uint64_t first)
-{
-	struct mmu_gather *g = a->c->pc->gather;
-	vaddr_t start;
-
-	machine_read_lock(a->c, &mm->mmap_lock);
-	for (struct vma *v = vma_first(mm); v; v = vma_next(v)) {
-		if (!is_beyond(v, f, first, &start))
-			continue;
-		tlb_gather_begin(a->c, g, mm, false);
-		zap_range(a->c, g, v, start, v->end);
-		tlb_gather_end(a->c, g);
-	}
-	machine_read_unlock(a->c, &mm->mmap_lock);
-}
-
-/* No address space maps pages of f from `size` on, private copies of them included. Nobody else is at work. 0 or -ENOMEM, nothing done. */
-static int unmap_beyond(struct engine_at *a, const struct mfile *f, uint64_t size)
-{
-	uint64_t first = (size + PAGE_SIZE - 1) >> PAGE_SHIFT;
-	struct mm *mm;
-	int rc = 0;
-
-	list_for_each_entry(mm, &a->x->q->mms, link)
-		if (!rc)
-			rc = unshare_beyond(a, mm, f, first);
-	if (!rc)
-		list_for_each_entry(mm, &a->x->q->mms, link)
-			unmap_mm_beyond(a, mm, f, first);
-	return rc;
-}
-
 void engine_file_truncate(struct engine_at *a, struct mfile *f)
 {
-	if (a->call->len < f->size)
-		a->ret->ret = unmap_beyond(a, f, a->call->len);
-	if (!a->ret->ret)
-		file_set_size(a->c, f, a->call->len);
+	a->ret->ret = file_truncate(a->c, f, a->call->len);
 }

@@ -129,3 +129,65 @@ munmap A 10p
 B = mmap 32p file=F
 mincore B 32p
 read B+20p
+
+#--- truncated under mappings
+file create F 8p shmem
+A = mmap 8p at=ARENA flags=shared,fixed file=F
+B = mmap 8p at=ARENA+16p flags=private,fixed file=F
+fill A..A+8p 1
+write B+5p 9
+read B+6p
+fork P
+file truncate F 4p
+read A+3p
+read A+4p -> SIGBUS
+read B+5p -> SIGBUS
+proc P: read B+5p -> SIGBUS
+proc P: write A+7p 1 -> SIGBUS
+file truncate F 8p
+read A+4p
+read B+5p
+proc P: write B+6p 3
+file truncate F 1
+file truncate F 0
+read A -> SIGBUS
+mincore A 8p
+proc P: exit
+wait P
+#--- truncated in the midst of a page, an ordinary file
+file create F 6p plain
+A = mmap 6p at=ARENA flags=shared,fixed file=F
+touch A..A+6p read
+write A+2p 7
+file truncate F 9000
+read A+2p
+read A+3p -> SIGBUS
+file truncate F 5p
+read A+3p
+msync A 6p sync
+write A+2p 8
+#--- used again and again: what read(2) marks, and what going marks
+file create F 6p plain
+file create G 6p shmem
+file read F 0 2p
+file read F 1p 2p
+file read F 8 8
+file read F 16 8
+A = mmap 6p at=ARENA flags=shared,fixed file=F
+B = mmap 6p at=ARENA+16p flags=shared,fixed file=G
+touch A..A+6p read
+file write G 0 3p 5
+file read G 8 4096
+file read G 1p 1p
+touch B..B+6p read
+munmap A 6p
+madvise B 6p dontneed
+A = mmap 6p at=ARENA flags=shared,fixed file=F
+madvise A 6p random
+touch A..A+2p read
+touch B..B+2p read
+madvise A 6p dontneed
+touch A..A+2p read
+madvise B 3p sequential
+madvise B 6p dontneed
+touch B..B+6p read

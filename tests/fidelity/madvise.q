@@ -131,3 +131,77 @@ proc c: madvise A+100p 20p free
 madvise A+2M+10p 20p free
 proc c: exit
 wait c
+#--- each advice over a hole, and beside the range
+A = mmap 2p at=ARENA flags=private,anon,fixed
+B = mmap 2p at=ARENA+4p flags=private,anon,fixed
+madvise A 6p random
+madvise A 6p normal
+madvise A+1p 5p sequential
+madvise A 6p willneed
+madvise A 6p dontneed
+madvise A 6p free
+madvise A 6p dontfork
+madvise A 6p dofork
+madvise A 6p hugepage
+madvise A 6p nohugepage
+madvise A 6p dontdump
+madvise A 6p dodump
+madvise A 6p wipeonfork
+madvise A 6p keeponfork
+madvise A 6p populate_read
+madvise A 6p populate_write
+madvise A 6p dontneed_locked
+madvise A+2p 2p populate_write
+madvise A+2p 2p dontneed
+madvise A+8 1p free
+madvise A+8 0 free
+madvise A 0xffffffffffffffff populate_write
+#--- populate without the right to, and of what is locked
+A = mmap 2p at=ARENA flags=private,anon,fixed prot=none
+madvise A 2p populate_read
+madvise A 2p populate_write
+mprotect A 2p r
+madvise A 2p populate_read
+madvise A 2p populate_write
+mprotect A 2p w
+madvise A 2p populate_read
+madvise A 2p populate_write
+mlock A 1p
+madvise A 2p populate_write
+madvise A 2p dontneed
+madvise A 2p dontneed_locked
+madvise A 2p free
+#--- used twice by calls
+A = mmap 4p at=ARENA flags=private,anon,fixed
+madvise A 4p populate_write
+fork P
+madvise A 2p populate_read
+proc P: madvise A 1p populate_read
+proc P: madvise A 1p populate_read
+mlock A 4p
+madvise A 4p populate_read
+munlock A 4p
+madvise A 4p populate_read
+proc P: exit
+madvise A 4p free
+madvise A 2p populate_read
+#--- emptied tables
+A = mmap 6M at=ARENA flags=private,anon,fixed
+touch A..A+6M step 1M write
+madvise A 6M hugepage
+touch A+4p..A+5p write
+madvise A 2M dontneed
+touch A write
+madvise A+2M+1p 1M dontneed
+madvise A+3M+1p 1M dontneed
+touch A+2M write
+madvise A+2M 4M dontneed
+touch A+2M..A+6M step 2M write
+B = mmap 2M at=ARENA+8M flags=private,anon,fixed
+touch B write
+madvise B 2M dontneed_locked
+madvise B 2M hugepage
+touch B write
+fork P
+proc P: madvise A 6M dontneed
+proc P: touch A..A+6M step 2M write

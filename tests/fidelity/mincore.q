@@ -39,3 +39,22 @@ write A 1
 mincore A 4M
 touch A+2M read
 mincore A 4M
+#--- over holes, and what was taken away
+A = mmap 4p at=ARENA flags=private,anon,fixed
+B = mmap 4p at=ARENA+6p flags=shared,anon,fixed
+touch A..A+4p write
+touch B..B+2p write
+mincore A 10p
+mincore A+4p 2p
+mincore B 4p
+madvise B 4p dontneed
+mincore B 4p
+mprotect A 4p none
+mincore A 4p
+madvise A 2p free
+mincore A 4p
+fork P
+proc P: mincore B 4p
+proc P: mincore A 4p
+mincore 0 1p
+mincore A+8 0

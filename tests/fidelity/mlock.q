@@ -75,3 +75,21 @@ madvise A 4M hugepage
 mlock A 4M
 munlock A+1p 1p
 munlock A 4M
+#--- of shared memory and files, and without rights to bring in
+A = mmap 4p at=ARENA flags=shared,anon,fixed
+B = mmap 4p at=ARENA+8p flags=private,anon,fixed prot=none
+C = mmap 4p at=ARENA+16p flags=private,anon,fixed prot=r
+file create F 2p shmem
+D = mmap 4p at=ARENA+24p flags=shared,fixed file=F
+mlock A 4p
+mlock B 4p
+mlock C 4p
+mlock D 4p
+mlock2 A 8p onfault
+munlock B 1p
+munlock A 0
+mlock A 0x7fffffffffff
+mlock 0 1p
+munlock 0 1p
+mlock2 A+8 1 onfault
+mlock2 A 1p 3

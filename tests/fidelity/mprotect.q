@@ -123,3 +123,24 @@ mprotect A+4M 2M rw
 read A+4M
 mprotect A 8M r
 mprotect A 8M rw
+#--- of files, of what a child shares, and of what is populated
+file create F 4p plain
+A = mmap 4p at=ARENA flags=shared,fixed file=F prot=r
+B = mmap 4p at=ARENA+8p flags=private,fixed file=F prot=r
+touch A..A+4p read
+mprotect A 4p rw
+write A 1
+msync A 4p sync
+mprotect A 4p r
+mprotect A 4p rw
+write A 2
+mprotect B 4p rw
+write B 3
+fork P
+proc P: mprotect B 2p none
+proc P: read B -> SIGSEGV
+mprotect B 4p r
+write B 3 -> SIGSEGV
+mlock B 4p
+mprotect B 4p rw
+mprotect B 4p none

@@ -152,3 +152,19 @@ mremap ARENA+31p 9p 9p flags=maymove,fixed to=ARENA+35p -> EINVAL
 mremap ARENA+5p 9p 9p flags=maymove,fixed to=ARENA+60p -> EFAULT
 mremap ARENA+31p 9p 9p flags=maymove,fixed,dontunmap to=ARENA+70p
 touch ARENA+31p..ARENA+33p write
+#--- more locked than allowed
+A = mmap 4M at=ARENA flags=private,anon,fixed
+mlock A 4M
+mremap A 4M 7M
+mremap A 4M 9M
+mremap A 4M 16M flags=maymove
+munlock A 4M
+mremap A 4M 9M
+#--- more than the address space may be
+A = mmap 1p at=ARENA flags=private,anon,fixed,noreserve
+mremap A 1p 5G
+mremap A 1p 0x7fffffffffff
+mremap A 1p 1p flags=maymove,fixed,dontunmap to=ARENA+1
+mremap A 4096 4096 flags=fixed,dontunmap to=ARENA+8p
+mremap A+1p 1p 1p
+mremap ARENA+64p 1p 1p flags=maymove,fixed to=ARENA

@@ -53,3 +53,16 @@ munmap A+1p 1p
 munmap A+2M 2M
 munmap A+4M-1p 2p
 munmap A 8M
+#--- of parts of what is shared with a child, and twice
+A = mmap 8p at=ARENA flags=private,anon,fixed
+fill A..A+8p 1
+fork P
+munmap A+2p 2p
+munmap A+2p 2p
+munmap A+1 1p
+munmap A 1
+proc P: read A+2p
+proc P: munmap A+7p 100p
+proc P: read A+7p -> SIGSEGV
+write A+7p 3
+munmap ARENA-8p 64p
