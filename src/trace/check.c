@@ -106,6 +106,10 @@ static size_t control_length(const uint64_t *w, size_t nr, const char **ret_what
 	} else {
 		want = (unsigned)word_types[type].payload;
 	}
+	if (type == W_INSNS && word_arg(w[0]) > WORD_INSNS_LONG) {
+		*ret_what = "a word of more than 2^34 instructions";
+		return 0;
+	}
 	if (n != want) {
 		*ret_what = "a word with a payload of the wrong length";
 		return 0;

@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Instructions in one W_INSNS word, at most: no single word keeps whoever replays it for long. */
+#define WORD_INSNS_LONG (1ULL << 34)
+
 #include "trace/word.h"
 
 struct trace_block_info {

@@ -10,6 +10,8 @@
 
 #include "base/compiler.h"
 #include "trace/import_int.h"
+
+#include "trace/check.h"
 #include "trace/word.h"
 #include "trace/writer.h"
 
@@ -167,10 +169,15 @@ static int emit_control(struct import *im, enum word_type type, uint64_t arg, co
 
 static int emit_insns(struct import *im, uint64_t keep)
 {
-	uint64_t w = word_control(W_INSNS, 0, MIN(im->insns - keep, WORD_ARG_MASK));
+	int rc = 0;
 
-	im->insns = keep;
-	return emit(im, &w, 1);
+	while (!rc && im->insns > keep) {
+		uint64_t n = MIN(im->insns - keep, WORD_INSNS_LONG), w = word_control(W_INSNS, 0, n);
+
+		im->insns -= n;
+		rc = emit(im, &w, 1);
+	}
+	return rc;
 }
 
 /* One access: pieces of 1, 2, 4 ... 64 bytes, the first of which carries the instructions. */

@@ -58,6 +58,7 @@ static void check_refuses(void **state)
 	(void)state;
 	const uint64_t bad[][3] = {
 		{ 7ULL << 60 }, /* a reference of 128 bytes */
+		{ word_control(W_INSNS, 0, WORD_INSNS_LONG + 1) }, /* that would keep whoever replays it for days */
 		{ word_control(NR_WORD_TYPES, 0, 0) }, /* unknown type */
 		{ word_control(127, 0, 0) },
 		{ word_control(W_SYSRET, 1, 0), 0 }, /* payload too short for the type */
@@ -66,7 +67,7 @@ static void check_refuses(void **state)
 		{ word_control(W_NAME, 1, 9), 0, 0 }, /* a name that needs two */
 		{ word_control(W_NAME, 255, 255 * 8 + 1) },
 	};
-	const size_t len[] = { 1, 1, 1, 2, 3, 2, 3, 1 };
+	const size_t len[] = { 1, 1, 1, 1, 2, 3, 2, 3, 1 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		for (size_t before = 0; before < 20; before++) { /* at every place in the vector loop */

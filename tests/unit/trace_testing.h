@@ -47,7 +47,7 @@ static inline size_t random_item(struct rng *r, uint64_t *at, uint64_t *out)
 		arg = rng_below(r, 300);
 		n = (int)(arg + 7) / 8;
 	}
-	out[0] = word_control(type, (unsigned)n, arg);
+	out[0] = word_control(type, (unsigned)n, type == W_INSNS ? arg % WORD_INSNS_LONG : arg);
 	for (int i = 1; i <= n; i++)
 		out[i] = rng_next(r);
 	return (size_t)n + 1;

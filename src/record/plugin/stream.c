@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "record/plugin/plugin.h"
 
+#include "trace/check.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -108,13 +110,20 @@ void ring_put_name(struct ring *r, const char *text)
 	ring_commit(r, n + 1);
 }
 
+static void put_insns(struct ring *r, uint64_t n)
+{
+	for (uint64_t part; n; n -= part) {
+		part = MIN(n, WORD_INSNS_LONG);
+		ring_put(r, W_INSNS, part, NULL, 0);
+	}
+}
+
 void ring_flush_insns(struct ring *r)
 {
 	uint64_t now = MAX(r->insns_begin + r->insns_block, r->insns_done), n = now - r->insns_done;
 
 	r->insns_done = now;
-	if (n)
-		ring_put(r, W_INSNS, n, NULL, 0);
+	put_insns(r, n);
 }
 
 /* The chunk is full, the image is not described yet, or the count does not fit into the word. */
@@ -124,7 +133,7 @@ void ring_ref_slow(struct ring *r, uint64_t ref, uint64_t insns)
 		image_describe(r, word_addr(ref));
 	r->limit = r->chunk_end;
 	if (insns > WORD_INSNS_MAX) {
-		ring_put(r, W_INSNS, insns - WORD_INSNS_MAX, NULL, 0);
+		put_insns(r, insns - WORD_INSNS_MAX);
 		insns = WORD_INSNS_MAX;
 	}
 	if (r->head == r->chunk_end)
