@@ -28,7 +28,10 @@ const char *fuzz_file(const uint8_t *data, size_t size);
 /* A message must be there, be one line without control characters (a file's bytes are not for the terminal), and end within its buffer. */
 void fuzz_check_message(const char *err, size_t errlen);
 
-/* Bytes taken one after another; 0 once they are used up. */
+/*
+ * Bytes taken one after another; 0 once they are used up. At most one call of a taker in an expression: the order of a call's arguments is
+ * the compiler's, and an input that clang found must mean the same under gcc.
+ */
 struct fuzz_bytes {
 	const uint8_t *p;
 	size_t left;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#define MAP_LOCKED 0x2000
 #define MAP_HUGETLB 0x40000 /* what the manager's pool serves, where it has one */
 #define SPACES 4
 #define PINS 8
@@ -148,15 +149,20 @@ static void step(struct state *s)
 {
 	static unsigned char vec[65536];
 	unsigned what = fuzz_u8(&s->b), k;
-	uint64_t a = 0, at, len;
-	int rc;
+	uint64_t a = 0, at, to, len;
+	int rc, prot, flags;
 
 	switch (what % 12) {
 	case 0:
 	case 1:
 		k = fuzz_u8(&s->b);
-		rc = quire_mmap(thread, what & 16 ? address(s) : 0, length(s), (int)fuzz_u8(&s->b) & (what & 32 ? 0xff : 7) ,
-				(int)fuzz_u64(&s->b, what & 64 ? 4 : 1) | (what & 128 ? 0 : QUIRE_MAP_PRIVATE) | (k & 4 ? MAP_HUGETLB : 0), &a);
+		at = what & 16 ? address(s) : 0;
+		len = length(s);
+		prot = fuzz_u8(&s->b) & (what & 32 ? 0xff : 7);
+		flags = (int)fuzz_u64(&s->b, what & 64 ? 4 : 1) | (what & 128 ? 0 : QUIRE_MAP_PRIVATE) | (k & 4 ? MAP_HUGETLB : 0);
+		if (len > 64 << 20)
+			flags &= ~(QUIRE_MAP_POPULATE | MAP_LOCKED); /* takes its time, zero pages cost only tables */
+		rc = quire_mmap(thread, at, len, prot, flags, &a);
 		check_rc(rc);
 		if (!rc)
 			s->area[k % AREAS] = a;
@@ -175,18 +181,22 @@ static void step(struct state *s)
 		len = length(s);
 		a = length(s);
 		k = fuzz_u8(&s->b);
-		if (!quire_mremap(thread, at, len, a, (int)k & 15, address(s), &a))
+		to = address(s);
+		if (!quire_mremap(thread, at, len, a, (int)k & 15, to, &a))
 			s->area[k % AREAS] = a;
 		break;
 	case 5:
 		at = address(s);
 		len = length(s);
-		check_rc(quire_madvise(thread, at, len, fuzz_u8(&s->b) % 30));
+		k = fuzz_u8(&s->b) % 30;
+		if (len > 64 << 20 && (k == QUIRE_MADV_POPULATE_READ || k == QUIRE_MADV_POPULATE_WRITE))
+			break;
+		check_rc(quire_madvise(thread, at, len, (int)k));
 		break;
 	case 6:
 		at = address(s);
 		len = length(s);
-		check_rc(what & 32 ? quire_mlock(thread, at, len) : quire_munlock(thread, at, len));
+		check_rc(what & 32 && len <= 64 << 20 ? quire_mlock(thread, at, len) : quire_munlock(thread, at, len));
 		break;
 	case 7:
 		at = address(s);

@@ -60,8 +60,12 @@ static void step(struct hand *h, struct fuzz_bytes *b)
 	if (st >= h->nr) /* a stream that does not exist yet begins, or not, with the word that says who it is */
 		st = what & 0x80 ? st : 0;
 	if (st >= h->nr) {
-		for (unsigned i = h->nr; i <= st; i++)
-			rec_thread(h, i, small(b), small(b), i - 1, h->ticket, fuzz_u64(b, 4), fuzz_u8(b) % 6);
+		for (unsigned i = h->nr; i <= st; i++) {
+			a[0] = small(b);
+			a[1] = small(b);
+			a[2] = fuzz_u64(b, 4);
+			rec_thread(h, i, a[0], a[1], i - 1, h->ticket, a[2], fuzz_u8(b) % 6);
+		}
 	}
 	switch (what % 8) {
 	case 0: /* references: a run of pages or words */
@@ -76,12 +80,22 @@ static void step(struct hand *h, struct fuzz_bytes *b)
 		for (unsigned i = 0; i < 6; i++)
 			a[i] = argument(b);
 		call_enter(h, st, nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-		if (what & 8)
-			CONTROL(h, st, W_FILE, 0, small(b), small(b), length(b), length(b), fuzz_u8(b) % 8);
-		if (what & 16)
-			CONTROL(h, st, W_BUFFER, fuzz_u8(b) & 1, address(b), length(b));
-		if (what & 32)
-			call_return(h, st, nr, (int64_t)argument(b), fuzz_u64(b, 2));
+		if (what & 8) {
+			a[0] = small(b);
+			a[1] = small(b);
+			a[2] = length(b);
+			a[3] = length(b);
+			CONTROL(h, st, W_FILE, 0, a[0], a[1], a[2], a[3], fuzz_u8(b) % 8);
+		}
+		if (what & 16) {
+			a[0] = fuzz_u8(b) & 1;
+			a[1] = address(b);
+			CONTROL(h, st, W_BUFFER, a[0], a[1], length(b));
+		}
+		if (what & 32) {
+			a[0] = argument(b);
+			call_return(h, st, nr, (int64_t)a[0], fuzz_u64(b, 2));
+		}
 		break;
 	case 3: /* any control word, with as much as its type wants */
 		nr = fuzz_u8(b) % NR_WORD_TYPES;
@@ -89,15 +103,17 @@ static void step(struct hand *h, struct fuzz_bytes *b)
 			CONTROL(h, st, W_NAME, 8, fuzz_u64(b, 8));
 			break;
 		}
-		put(h, st, word_control(nr, (unsigned)trace_word_payload(nr), argument(b)));
+		put(h, st, word_control(nr, (unsigned)trace_word_payload(nr), nr == W_INSNS ? argument(b) % WORD_INSNS_LONG : argument(b)));
 		for (int i = 0; i < trace_word_payload(nr); i++)
 			put(h, st, argument(b));
 		break;
 	case 4:
-		rec_mmap(h, st, address(b), length(b));
+		at = address(b);
+		rec_mmap(h, st, at, length(b));
 		break;
 	case 5:
-		rec_touch(h, st, address(b), length(b) & 0xfffff, what & 8);
+		at = address(b);
+		rec_touch(h, st, at, length(b) & 0xfffff, what & 8);
 		break;
 	case 6:
 		if (what & 16)
