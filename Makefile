@@ -18,11 +18,12 @@ bench: build
 	@build/quire bench replay
 	@build/quire bench linux
 	@build/quire bench alloc
+# About an hour: docs/checking.md.
 soak: setup
 	@scripts/configure build-soak -Dchecks=expensive
 	@scripts/setup --all
 	@ninja -C build-soak
-	@scripts/soak build-soak $(or $(ROUNDS),3) $(or $(SECONDS_EACH),600)
+	@scripts/soak build-soak $(or $(ROUNDS),1) $(or $(SECONDS_EACH),240)
 # Ten minutes a target, under sanitizers: SECONDS_EACH=60 for a short look.
 fuzz:
 	@scripts/setup --all
