@@ -106,7 +106,7 @@ static void pagesets(FILE *f, const struct quire *q, const struct zone *z)
 
 		fprintf(f, "    cpu: %u\n              count:    %" PRIu32 "\n              high:     %" PRIu32
 			   "\n              batch:    %" PRIu32 "\n              high_min: %" PRIu32 "\n              high_max: %" PRIu32 "\n",
-			cpu, p->total, p->high, p->batch, p->high, p->high);
+			cpu, p->total, p->high, p->batch, p->high_min, p->high_max);
 	}
 }
 

@@ -176,6 +176,7 @@ static inline unsigned pcp_order(int index)
 /* Linux's sizes of the lists of a zone, in frames. */
 uint32_t pcp_batch(uint64_t managed);
 uint32_t pcp_high(const struct quire *q, const struct zone *z, uint32_t batch);
+uint32_t pcp_high_max(const struct quire *q, const struct zone *z, uint32_t batch);
 struct frame *pcp_alloc(struct cpu *c, struct zone *z, unsigned order, enum migrate_type mt, bool nofragment);
 /* Up to n single frames into ret; how many. */
 unsigned pcp_alloc_bulk(struct cpu *c, struct zone *z, enum migrate_type mt, unsigned n, struct frame **ret);

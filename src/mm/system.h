@@ -23,8 +23,12 @@
 #define NR_PCP_ORDERS (PCP_COSTLY_ORDER + 2)
 
 struct pcp_list {
-	uint32_t high, batch; /* frames */
+	uint32_t high, batch; /* frames; high is between the next two */
+	uint32_t high_min, high_max;
 	uint32_t total;       /* frames on all lists */
+	uint16_t free_count;  /* frames freed of late: halved by each allocation */
+	uint8_t alloc_factor; /* order 0: batch << this comes at once, more with each refill, less with each free */
+	bool freed_large;     /* the last block freed was of order 1 to 3 */
 	uint32_t count[NR_MIGRATE_TYPES][NR_PCP_ORDERS]; /* blocks by list */
 	paddr_t pa;           /* modelled address of this structure */
 	struct list_head list[NR_MIGRATE_TYPES][NR_PCP_ORDERS];

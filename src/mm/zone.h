@@ -63,6 +63,7 @@ struct zone {
 	uint64_t managed;       /* c: frames given to the allocator, deferred ones included: end_pfn - first_pfn */
 	uint64_t watermark[NR_WMARK];      /* c: without the boost */
 	uint64_t lowmem_reserve[NR_ZONES]; /* c: frames kept back from requests that could use the higher zone [i] */
+	bool below_high;        /* a: was below its high watermark when last looked at: lists give back (pcp.c). Linux's ZONE_BELOW_HIGH */
 	uint8_t *pageblock_mt;  /* z: migrate type by pageblock from start_pfn, in kernel memory of the machine */
 
 	struct mlock lock __attribute__((aligned(64)));

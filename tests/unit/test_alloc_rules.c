@@ -461,6 +461,106 @@ static void test_pcp_orders(void **state)
 	shut_down(&b);
 }
 
+/* Lists grow with use and meet the lock ever less often; they shrink when the zone is low; with the fraction set they do neither. */
+static void test_pcp_adapts(void **state)
+{
+	struct frame **f = calloc(1 << 18, sizeof(*f));
+	const struct null_counts *n;
+	struct pcp_list *p;
+	struct booted b;
+	uint64_t grown;
+	unsigned nr = 0;
+	struct knobs k;
+
+	(void)state;
+	boot_small(&b, 1024);
+	n = null_counts(b.m);
+	p = &b.q->percpu[0]->pcp[ZONE_DMA32];
+	null_counts_reset(b.m);
+	/* 63, 126, ... 1008, then 2016 at once: 6 refills make 3969. */
+	while (nr < 3969)
+		assert_non_null((f[nr++] = take(b.c, 0, GFP_HIGHUSER_MOVABLE, NID_NONE)));
+	assert_int_equal(n->locks, 6);
+	assert_int_equal(p->total, 0);
+	grown = p->high;
+	assert_true(grown > p->high_min && grown <= p->high_max);
+	/* What was taken comes back without the lock; the burst of frees then lets the rest through a few times. */
+	null_counts_reset(b.m);
+	while (nr)
+		frame_put(b.c, f[--nr]);
+	assert_true(n->locks <= 4);
+	check_valid(&b);
+	assert_true(p->total <= p->high_max);
+	/* Memory runs out: what is freed goes back at once, down to high_min. */
+	while ((f[nr] = take(b.c, 0, GFP_HIGHUSER_MOVABLE, NID_NONE)))
+		nr++;
+	assert_true(zone_at(&b, 0, ZONE_DMA32)->below_high);
+	for (unsigned i = 0; i < 2000; i++)
+		frame_put(b.c, f[--nr]);
+	assert_int_equal(p->high, p->high_min);
+	assert_true(p->total <= p->high_min);
+	while (nr)
+		frame_put(b.c, f[--nr]);
+	assert_false(zone_at(&b, 0, ZONE_DMA32)->below_high);
+	shut_down(&b);
+	knobs_default(&k);
+	k.percpu_pagelist_high_fraction = 64;
+	boot_with(&b, &(struct null_options){ .node_bytes = 512ULL << 20 }, &k);
+	p = &b.q->percpu[0]->pcp[ZONE_DMA32];
+	grown = p->high;
+	while (nr < 8000)
+		assert_non_null((f[nr++] = take(b.c, 0, GFP_HIGHUSER_MOVABLE, NID_NONE)));
+	while (nr)
+		frame_put(b.c, f[--nr]);
+	assert_int_equal(p->high, grown);
+	assert_true(p->total < grown);
+	shut_down(&b);
+	free(f);
+}
+
+static void set_type(struct booted *b, uint64_t p, enum migrate_type mt)
+{
+	*pageblock_of(zone_at(b, 0, ZONE_DMA32), p) = (uint8_t)mt;
+}
+
+/*
+ * Two huge pages side by side whose pageblocks are of different types: one block of the largest order, all of one type, by whichever way
+ * they come back. Those of one type go back as a pair.
+ */
+static void test_merge_types(void **state)
+{
+	struct booted b;
+	struct zone *z;
+
+	(void)state;
+	boot_small(&b, 128);
+	z = zone_at(&b, 0, ZONE_DMA32);
+	for (unsigned way = 0; way < 8; way++) {
+		enum migrate_type low = way & 1 ? MIGRATE_RECLAIMABLE : MIGRATE_MOVABLE, high = way & 2 ? MIGRATE_UNMOVABLE : MIGRATE_MOVABLE;
+		struct frame *f = take(b.c, MAX_ORDER, GFP_HIGHUSER_MOVABLE, NID_NONE), *half[2];
+		uint64_t p, blocks;
+
+		assert_non_null(f);
+		p = frame_pfn(b.m, f).v;
+		f->refcount = 0;
+		frame_unprep(b.c, f, MAX_ORDER);
+		set_type(&b, p, low);
+		set_type(&b, p + PAGEBLOCK_FRAMES, high);
+		for (unsigned i = 0; i < 2; i++)
+			frame_prep(b.c, half[i] = f + i * PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, true);
+		blocks = z->free_area[MAX_ORDER].nr_free;
+		frame_put(b.c, half[way >> 2]);
+		check_valid(&b);
+		frame_put(b.c, half[!(way >> 2)]);
+		pcp_drain(b.c);
+		check_valid(&b);
+		assert_int_equal(z->free_area[MAX_ORDER].nr_free, blocks + 1);
+		assert_int_equal(pageblock_type(z, p), pageblock_type(z, p + PAGEBLOCK_FRAMES));
+		assert_true(pageblock_type(z, p) == low || pageblock_type(z, p) == high);
+	}
+	shut_down(&b);
+}
+
 static void test_bulk(void **state)
 {
 	const struct alloc_req r = { .gfp = GFP_HIGHUSER_MOVABLE, .nid = NID_NONE };
@@ -481,10 +581,10 @@ static void test_bulk(void **state)
 			assert_ptr_not_equal(got[i], got[j]);
 	}
 	check_valid(&b);
-	/* Down to the low watermark, no further; then nothing at once. */
+	/* Down to the low watermark, no further but for what the CPU's list took at once; then nothing at once. */
 	while ((n = page_alloc_bulk(b.c, &r, 100, many + total)))
 		total += n;
-	assert_true(memory_free_pages(b.q, NID_NONE) >= zone_at(&b, 0, ZONE_DMA32)->watermark[WMARK_LOW]);
+	assert_true(memory_free_pages(b.q, NID_NONE) + b.q->percpu[0]->pcp[ZONE_DMA32].total >= zone_at(&b, 0, ZONE_DMA32)->watermark[WMARK_LOW]);
 	assert_true(memory_free_pages(b.q, NID_NONE) <= zone_at(&b, 0, ZONE_DMA32)->watermark[WMARK_LOW] + 100);
 	assert_non_null((many[total++] = take(b.c, 0, GFP_HIGHUSER_MOVABLE, NID_NONE)));
 	while (total)
@@ -637,6 +737,8 @@ int main(void)
 		cmocka_unit_test(test_movable_zone),
 		cmocka_unit_test(test_fallback_among_equals),
 		cmocka_unit_test(test_pcp_orders),
+		cmocka_unit_test(test_pcp_adapts),
+		cmocka_unit_test(test_merge_types),
 		cmocka_unit_test(test_bulk),
 		cmocka_unit_test(test_fragmented),
 		cmocka_unit_test(test_shape_refuses),
