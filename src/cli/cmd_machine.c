@@ -1,4 +1,4 @@
-/* quire machine: the machines that can be modelled. */
+/* quire machine: the machines that can be modelled, and maps of memory of real ones (cmd_machine_map.c). */
 #include "cli/cli.h"
 #include "cli/common.h"
 #include "report/json.h"
@@ -8,9 +8,12 @@
 #include <string.h>
 
 static const struct opt_help help = {
-	.usage = "quire machine list [OPTIONS]\n       quire machine show [OPTIONS] NAME|FILE",
+	.usage = "quire machine list [OPTIONS]\n       quire machine show [OPTIONS] NAME|FILE\n"
+		 "       quire machine map [OPTIONS] [IOMEM [ZONEINFO]]",
 	.text = "list: the machines that come with quire, the one most like this computer marked with a *.\n"
-		"show: the description of one, a file that can be changed and given to --machine.\n",
+		"show: the description of one, a file that can be changed and given to --machine.\n"
+		"map: the map of memory in a copy of /proc/iomem, which quire run boot --map takes too, with nodes and zones from a\n"
+		"copy of /proc/zoneinfo; without files this computer's, whose addresses only root may read.\n",
 };
 
 struct listing {
@@ -92,10 +95,19 @@ static int show(const char *name, const char *json_path, struct output *out)
 	return json_end(out, root);
 }
 
+static const struct {
+	const char *name, *wrong;
+	unsigned least, most; /* arguments, itself included */
+} verbs[] = {
+	{ "list", "list takes no name", 1, 1 },
+	{ "show", "show takes one name", 2, 2 },
+	{ "map", "map takes a copy of /proc/iomem and one of /proc/zoneinfo, or less", 1, 3 },
+};
+
 static const char *verb_name(const void *arg, size_t i)
 {
 	(void)arg;
-	return i ? "show" : "list";
+	return verbs[i].name;
 }
 
 static int run(int argc, char **argv)
@@ -103,6 +115,7 @@ static int run(int argc, char **argv)
 	const char *json = NULL, *near;
 	struct opt_list args = { 0 };
 	struct output out;
+	size_t verb = 0;
 	char **rest;
 	int code;
 	const struct opt opts[] = {
@@ -114,18 +127,23 @@ static int run(int argc, char **argv)
 	if (code >= 0)
 		return code;
 	if (!args.nr)
-		return usage_error("machine", "list or show NAME?");
-	if (strcmp(args.v[0], "list") && strcmp(args.v[0], "show")) {
-		near = nearest(args.v[0], 2, verb_name, NULL);
-		return usage_error("machine", "list or show, not %s%s%s%s", args.v[0], near ? "; did you mean " : "",
+		return usage_error("machine", "list, map or show NAME?");
+	while (verb < ARRAY_SIZE(verbs) && strcmp(args.v[0], verbs[verb].name))
+		verb++;
+	if (verb == ARRAY_SIZE(verbs)) {
+		near = nearest(args.v[0], ARRAY_SIZE(verbs), verb_name, NULL);
+		return usage_error("machine", "list, show or map, not %s%s%s%s", args.v[0], near ? "; did you mean " : "",
 				   near ? near : "", near ? "?" : "");
 	}
-	if (args.nr != (args.v[0][0] == 'l' ? 1U : 2U))
-		return usage_error("machine", args.v[0][0] == 'l' ? "list takes no name" : "show takes one name");
+	if (args.nr < verbs[verb].least || args.nr > verbs[verb].most)
+		return usage_error("machine", "%s", verbs[verb].wrong);
 	code = json_begin(&out, json);
 	if (code >= 0)
 		return code;
-	code = args.v[0][0] == 'l' ? list(json, &out) : show(args.v[1], json, &out);
+	if (verb == 2)
+		code = machine_map(args.nr > 1 ? args.v[1] : NULL, args.nr > 2 ? args.v[2] : NULL, json, &out);
+	else
+		code = verb ? show(args.v[1], json, &out) : list(json, &out);
 	output_abort(&out);
 	return code;
 }

@@ -16,5 +16,7 @@ FILE *text_stream(const char *json_path);
 
 /* name NULL: the machine most like this computer. Exit code or -1 to go on. */
 int machine_get(const char *name, struct machine_desc *ret);
+/* quire machine map (cmd_machine_map.c); both NULL: this computer's. An exit code. */
+int machine_map(const char *iomem, const char *zoneinfo, const char *json_path, struct output *out);
 
 #endif

@@ -19,6 +19,9 @@ int work_args_get(const char *command, const struct work_args *a, uint64_t size,
 		.limit_ns = a->limit_ns,
 		.ops = a->ops,
 		.check = a->check,
+		.map = a->map,
+		.zoneinfo = a->zoneinfo,
+		.early = a->early,
 	};
 	if (!a->placement)
 		return -1;
@@ -39,6 +42,9 @@ const char *work_args_given(const struct work_args *a)
 	       a->limit_ns   ? "seconds" :
 	       a->ops	     ? "ops" :
 	       a->placement  ? "placement" :
+	       a->map	     ? "map" :
+	       a->zoneinfo   ? "zoneinfo" :
+	       a->early	     ? "early" :
 	       a->check	     ? "check" :
 			       NULL;
 }

@@ -8,7 +8,8 @@
 
 struct work_args {
 	uint64_t tasks, step, think_ns, stagger_ns, limit_ns, ops;
-	const char *placement;
+	const char *placement, *map, *zoneinfo;
+	uint64_t early;
 	bool check;
 };
 
@@ -22,6 +23,9 @@ struct work_args {
 	{ "ops", 0, OPT_COUNT, &(w)->ops, 1, 1ULL << 60, "N", "workloads: operations of each task, at most" },                 \
 	{ "placement", 0, OPT_TEXT, &(w)->placement, 0, 0, "HOW",                                                              \
 	  "workloads: none, spread over nodes, or compact; default spread" },                                                   \
+	{ "map", 0, OPT_TEXT, &(w)->map, 0, 0, "FILE", "boot: the map of memory, as /proc/iomem has it, here or elsewhere" },  \
+	{ "zoneinfo", 0, OPT_TEXT, &(w)->zoneinfo, 0, 0, "FILE", "boot: the same computer's /proc/zoneinfo, for its nodes" },   \
+	{ "early", 0, OPT_SIZE, &(w)->early, 1, 1ULL << 46, "BYTES", "boot: memory that is wanted before the workers begin" },  \
 	{ "check", 0, OPT_FLAG, &(w)->check, 0, 0, NULL, "workloads: store values that differ, verify them" }
 
 /* size, passes: 0 for the workload's own. -1 to go on, or an exit code after a message. */

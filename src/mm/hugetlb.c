@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/errno.h"
 #include "mm/alloc_int.h"
+#include "mm/hugecopy.h"
 #include "mm/text.h"
 
 static struct hstate *hstate_of(const struct cpu *c, enum hugetlb_size size)
@@ -45,6 +46,7 @@ static struct frame *page_new(struct cpu *c, const struct hstate *h, int nid)
 		vmstat_inc(c, head ? VM_htlb_buddy_alloc_success : VM_htlb_buddy_alloc_fail);
 	if (head) {
 		head->refcount = 0;
+		frame_clear(head, FRAME_CLEARED);
 		frame_set(head, FRAME_HUGETLB);
 	}
 	return head;
@@ -55,7 +57,7 @@ static void page_release(struct cpu *c, struct frame *head)
 {
 	unsigned order = frame_order(head);
 
-	frame_clear(head, FRAME_HUGETLB | FRAME_HUGETLB_FREE);
+	frame_clear(head, FRAME_HUGETLB | FRAME_HUGETLB_FREE | FRAME_CLEARED);
 	if (order > MAX_ORDER)
 		contig_free(c, head, order);
 	else
@@ -75,6 +77,16 @@ static void enqueue(struct cpu *c, struct hstate *h, struct frame *head)
 	h->nr_free++;
 }
 
+static void take_off(struct cpu *c, struct hstate *h, struct frame *head)
+{
+	list_del(&head->lru);
+	list_init(&head->lru);
+	frame_touch(c, head, TOUCH_WRITE);
+	frame_clear(head, FRAME_HUGETLB_FREE);
+	h->node[frame_nid(head)].nr_free--;
+	h->nr_free--;
+}
+
 /* A free page of the node. It stays counted in nr. NULL: none. */
 static struct frame *dequeue_node(struct cpu *c, struct hstate *h, unsigned nid)
 {
@@ -84,12 +96,7 @@ static struct frame *dequeue_node(struct cpu *c, struct hstate *h, unsigned nid)
 	if (list_empty(&n->free))
 		return NULL;
 	head = list_first_entry(&n->free, struct frame, lru);
-	list_del(&head->lru);
-	list_init(&head->lru);
-	frame_touch(c, head, TOUCH_WRITE);
-	frame_clear(head, FRAME_HUGETLB_FREE);
-	n->nr_free--;
-	h->nr_free--;
+	take_off(c, h, head);
 	return head;
 }
 
@@ -269,7 +276,7 @@ void hugetlb_unreserve(struct cpu *c, uint64_t vm_flags, uint64_t nr)
 
 /* ---- pages ---- */
 
-ATTR_NOINLINE struct frame *hugetlb_alloc(struct cpu *c, enum hugetlb_size size, bool promised)
+ATTR_NOINLINE struct frame *hugetlb_alloc(struct cpu *c, enum hugetlb_size size, bool promised, bool *ret_cleared)
 {
 	struct hstate *h = hstate_of(c, size);
 	enum machine_path outer = machine_work(c, PATH_HUGETLB_POOL, 1);
@@ -285,10 +292,57 @@ ATTR_NOINLINE struct frame *hugetlb_alloc(struct cpu *c, enum hugetlb_size size,
 	pool_unlock(c);
 	if (!head)
 		head = surplus_new(c, h);
-	if (head)
+	if (ret_cleared)
+		*ret_cleared = head && (frame_flags(head) & FRAME_CLEARED);
+	if (head) {
+		frame_clear(head, FRAME_CLEARED);
 		__atomic_store_n(&head->refcount, 1, __ATOMIC_RELEASE);
+	}
 	machine_path(c, outer);
 	return head;
+}
+
+/* The first free page that may hold anything, taken off its list: nobody sees it while it is cleared. */
+static struct frame *dequeue_dirty(struct cpu *c, struct hstate *h)
+{
+	struct frame *head;
+
+	if (h->nr_free <= h->resv)
+		return NULL;
+	for (unsigned nid = 0; nid < c->m->nr_nodes; nid++)
+		list_for_each_entry(head, &h->node[nid].free, lru) {
+			if (frame_flags(head) & FRAME_CLEARED)
+				continue;
+			take_off(c, h, head);
+			return head;
+		}
+	return NULL;
+}
+
+ATTR_NOINLINE uint64_t hugetlb_clear_ahead(struct cpu *c, enum hugetlb_size size, uint64_t most)
+{
+	struct hstate *h = hstate_of(c, size);
+	enum machine_path outer = machine_work(c, PATH_HUGETLB_POOL, 1);
+	struct frame *head;
+	uint64_t done = 0;
+	int rc = 0;
+
+	while (done < most && !rc) {
+		pool_lock(c);
+		head = dequeue_dirty(c, h);
+		pool_unlock(c);
+		if (!head)
+			break;
+		rc = hugecopy_clear(c, head, 1U << h->order, 0);
+		pool_lock(c);
+		if (!rc)
+			frame_set(head, FRAME_CLEARED);
+		enqueue(c, h, head);
+		pool_unlock(c);
+		done += !rc;
+	}
+	machine_path(c, outer);
+	return done;
 }
 
 /* What a page was used for goes from its head; it has no references. */

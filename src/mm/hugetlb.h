@@ -11,6 +11,7 @@
  *     a marker, has used its promise.
  *  HP4 Each entry that maps a page has a record on the page's list (head->lru), as many as entire_mapcount.
  *  HP5 surplus counts pages beyond nr_hugepages; on a node with surplus, a page that comes back leaves the pool.
+ *  HP6 FRAME_CLEARED is on free pages only, whose bytes are zero; it goes when the page is taken, so that a used one is cleared again.
  * Huge entries are leaves of the PMD (2 MiB) or PUD (1 GiB) table; no table is deposited for them and they are never split.
  * An entry without a mapping may be a marker: HUGETLB_USED (the owner gave the page back by MADV_DONTNEED; another one is not
  * promised), HUGETLB_GONE (the owner needed the page: who touches it gets SIGBUS).
@@ -97,8 +98,13 @@ struct hugetlb_info hugetlb_info(const struct quire *q, enum hugetlb_size size, 
 /* Promise pages to an area. 0, or -ENOMEM: the pool has too few and may not, or cannot, grow. */
 int hugetlb_reserve(struct cpu *c, uint64_t vm_flags, uint64_t nr);
 void hugetlb_unreserve(struct cpu *c, uint64_t vm_flags, uint64_t nr);
-/* A page with refcount 1, contents undefined: one that was promised, or one that nobody was. NULL: none. */
-struct frame *hugetlb_alloc(struct cpu *c, enum hugetlb_size size, bool promised);
+/* A page with refcount 1, contents undefined unless *ret_cleared (may be NULL) says that they are zero: one that was promised, or one that nobody was. NULL: none. */
+struct frame *hugetlb_alloc(struct cpu *c, enum hugetlb_size size, bool promised, bool *ret_cleared);
+/*
+ * What an idle worker does: clear free pages that nobody was promised, at most so many, which the next faults then need not do. They are
+ * FRAME_CLEARED while they are free. How many were cleared.
+ */
+uint64_t hugetlb_clear_ahead(struct cpu *c, enum hugetlb_size size, uint64_t most);
 /* A page that was not put to use goes back, and with it the promise. */
 void hugetlb_undo_alloc(struct cpu *c, struct frame *head, bool promised);
 /* The last reference is gone (frame_put). */

@@ -43,7 +43,7 @@ ATTR_NOINLINE static int no_page(struct hfault *k)
 {
 	struct fault *f = k->f;
 	struct cpu *c = f->c;
-	bool promised = !f->orig && (f->v->flags & VM_HUGETLB_RESV), done = false;
+	bool promised = !f->orig && (f->v->flags & VM_HUGETLB_RESV), done = false, cleared = false;
 	struct hugetlb_rmap *rec;
 	struct frame *head;
 	int rc = 0;
@@ -53,10 +53,10 @@ ATTR_NOINLINE static int no_page(struct hfault *k)
 	rec = anon_prepare(c, f->v) ? NULL : slab_alloc(c, SLAB_HUGETLB_RMAP);
 	if (!rec)
 		return -ENOMEM;
-	head = hugetlb_alloc(c, k->size, promised);
-	if (head)
+	head = hugetlb_alloc(c, k->size, promised, &cleared);
+	if (head && !cleared)
 		rc = hugecopy_clear(c, head, (unsigned)(k->bytes >> PAGE_SHIFT), f->va);
-	else
+	else if (!head)
 		rc = -ENXIO;
 	machine_path(c, PATH_HUGETLB_FAULT);
 	if (!rc) {
@@ -181,7 +181,7 @@ ATTR_NOINLINE static int wp(struct hfault *k)
 	machine_unlock(c, k->ptl);
 	if (!copy)
 		return 0;
-	head = hugetlb_alloc(c, k->size, false);
+	head = hugetlb_alloc(c, k->size, false, NULL);
 	machine_path(c, PATH_HUGETLB_WP);
 	if (head)
 		return copy_page(k, old, head);

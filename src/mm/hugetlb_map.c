@@ -182,7 +182,7 @@ void hugetlb_protect(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t
  */
 static int copy_pinned(struct cpu *c, struct vma *child, pte_t e, const struct pt_ref *dst, vaddr_t va, struct hugetlb_rmap *rec)
 {
-	struct frame *src = frame_of(c->m, pte_pfn(e)), *copy = hugetlb_alloc(c, hugetlb_size_of(child->flags), false);
+	struct frame *src = frame_of(c->m, pte_pfn(e)), *copy = hugetlb_alloc(c, hugetlb_size_of(child->flags), false, NULL);
 	struct mlock *ptl = hugetlb_ptl(child, dst);
 	int rc = copy ? hugecopy_copy(c, copy, src, (unsigned)frame_nr_pages(src), va) : -ENOMEM;
 

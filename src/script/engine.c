@@ -9,6 +9,7 @@
 
 #include "machine/run.h"
 #include "mm/gup.h"
+#include "mm/hugetlb.h"
 
 #include "base/assert.h"
 
@@ -327,6 +328,32 @@ static int do_sleep(struct engine *x, uint64_t ms, char *err, size_t errlen)
 	return rc ? rc : machine_run(x->m, err, errlen);
 }
 
+/* ---- booting, and what idle time is used for ---- */
+
+static int do_boot(struct engine *x, const struct script_call *k, char *err, size_t errlen)
+{
+	const struct workload_options o = { .size = k->len, .tasks = (unsigned)k->value, .early = k->len2, .gigantic = k->off,
+					    .tails = (enum boot_tails)k->mode };
+	struct workload_result r;
+	int rc = workload_run(x->q, workload_find("boot"), &o, &r, err, errlen);
+
+	x->boot = r.boot;
+	workload_result_done(&r);
+	return rc;
+}
+
+static int do_clear_ahead(struct engine_at *a, char *err, size_t errlen)
+{
+	const struct script_call *k = a->call;
+
+	if (k->len != PMD_SIZE && k->len != PUD_SIZE) {
+		snprintf(err, errlen, "%s:%u:1: clear_ahead: pools have pages of 2M and 1G", a->x->script->file, k->line);
+		return -EINVAL;
+	}
+	a->ret->count = hugetlb_clear_ahead(a->c, k->len == PMD_SIZE ? HUGETLB_2M : HUGETLB_1G, (uint64_t)k->value);
+	return 0;
+}
+
 /* ---- calls ---- */
 
 static int unsupported(const struct engine_at *a, const char *what, char *err, size_t errlen)
@@ -459,6 +486,12 @@ static bool not_a_call(struct engine_at *a, int *rc, char *err, size_t errlen)
 		return true;
 	case SOP_SET:
 		*rc = apply(&x->q->knobs, k->name, k->text, err, errlen);
+		return true;
+	case SOP_BOOT:
+		*rc = do_boot(x, k, err, errlen);
+		return true;
+	case SOP_CLEAR_AHEAD:
+		*rc = do_clear_ahead(a, err, errlen);
 		return true;
 	case SOP_SLEEP:
 		*rc = do_sleep(x, (uint64_t)k->value, err, errlen);

@@ -5,6 +5,7 @@
 #include "mm/tlb.h"
 #include "mm/uapi.h"
 #include "script/engine.h"
+#include "workload/workload.h"
 
 #include <errno.h>
 
@@ -39,6 +40,7 @@ struct engine {
 	uint64_t mark_ns;
 	int64_t mark[NR_VM_COUNTERS], seen[NR_VM_COUNTERS]; /* at the last mark, at the last observation */
 	int64_t phys_at_begin;
+	struct workload_boot boot; /* of the last call of boot */
 };
 
 /* The call at hand: where it runs and whose it is. */

@@ -405,6 +405,28 @@ static int64_t areas(const struct mm *mm)
 	return n;
 }
 
+/* What the last call of boot did. */
+static int boot_counter(const struct workload_boot *b, const char *name, int64_t *ret, char *err, size_t errlen)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} lines[] = {
+		{ "descriptors", b->descriptors }, { "reserved", b->reserved }, { "early", b->early }, { "grown", b->grown },
+		{ "gigantic", b->gigantic }, { "free", b->free }, { "early_ns", b->early_ns }, { "gigantic_ns", b->gigantic_ns },
+		{ "ready_ns", b->ready_ns }, { "sum_ns", b->sum_ns }, { "slowest_ns", b->slowest_ns },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		if (!strcmp(name, lines[i].name)) {
+			*ret = (int64_t)lines[i].value;
+			return 0;
+		}
+	snprintf(err, errlen, "boot.NAME is one of descriptors, reserved, early, grown, gigantic, free, early_ns, gigantic_ns, ready_ns, sum_ns, "
+			      "slowest_ns");
+	return -ENOENT;
+}
+
 /* Names without arguments. */
 static bool plain_counter(const struct engine *x, const struct mm *mm, const char *name, int64_t *ret)
 {
@@ -456,6 +478,8 @@ int engine_counter(struct script_exec *sx, const struct script_counter_ref *r, i
 		return fault_counter(x, rest, ret, err, errlen);
 	if (!r->nr && starts(r->name, "ledger.", &rest))
 		return ledger_counter(x, rest, ret, err, errlen);
+	if (!r->nr && starts(r->name, "boot.", &rest))
+		return boot_counter(&x->boot, rest, ret, err, errlen);
 	if (!r->nr && starts(r->name, "phase_ns.", &rest))
 		return phase_counter(x, rest, ret, err, errlen);
 	if (starts(r->name, "flushes.", &rest))
@@ -475,7 +499,7 @@ int engine_counter(struct script_exec *sx, const struct script_counter_ref *r, i
 		return 0;
 	}
 	snprintf(err, errlen, "the engine has rss, rss.anon, rss.file, rss.shmem, rss.peak, phys, areas, page_tables, locked, cpus, nodes, "
-			      "time_ns, vmstat.NAME, vmstat_now.NAME, faults.NAME, ledger.NAME, phase_ns.NAME, flushes.NAME(CPU), smaps.LINE, "
+			      "time_ns, vmstat.NAME, vmstat_now.NAME, faults.NAME, ledger.NAME, boot.NAME, phase_ns.NAME, flushes.NAME(CPU), smaps.LINE, "
 			      "pages.NAME(...), mincore(A, LEN)");
 	return -ENOENT;
 }

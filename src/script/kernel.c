@@ -245,6 +245,9 @@ static int dispatch(struct kernel_exec *x, const struct script_call *c, struct s
 		return check_setting(c->name, c->text, err, errlen);
 	case SOP_SLEEP:
 		return sleep_step(c, err, errlen);
+	case SOP_BOOT:
+	case SOP_CLEAR_AHEAD:
+		return kernel_unsupported(err, errlen, "the kernel that runs has booted, and clears its pools' pages when it likes");
 	case SOP_PIN:
 	case SOP_UNPIN:
 	case NR_SCRIPT_OPS:

@@ -45,6 +45,7 @@ static const struct script_word move_flags[] = {
 };
 
 static const struct script_word accesses[] = { { "read", 0 }, { "write", 1 }, { NULL, 0 } };
+static const struct script_word tails[] = { { "all", 0 }, { "kept", 1 }, { "failed", 2 }, { NULL, 0 } };
 static const struct script_word file_kinds[] = { { "plain", 0 }, { "shmem", 1 }, { NULL, 0 } };
 
 #define POS(k, f) { .kind = SPARAM_##k, .field = SFIELD_##f }
@@ -112,6 +113,11 @@ const struct script_op_info script_op_table[NR_SCRIPT_OPS] = {
 	[SOP_SET] = { "set", NULL, SNOUN_SETTING, SGIVES_NOTHING, "set SETTING VALUE", { POS(NONE, ADDR) } },
 	[SOP_SLEEP] = { "sleep", NULL, SNOUN_NONE, SGIVES_NOTHING, "sleep MILLISECONDS", { POS(INT, VALUE) } },
 	[SOP_IDLE] = { "idle", NULL, SNOUN_NONE, SGIVES_NOTHING, "idle", { POS(NONE, ADDR) } },
+	[SOP_BOOT] = { "boot", NULL, SNOUN_NONE, SGIVES_NOTHING, "boot BYTES [workers=N] [early=BYTES] [gigantic=N] [tails=all|kept|failed]",
+		{ POS(INT, LEN), KEY(INT, VALUE, "workers", 0), KEY(INT, LEN2, "early", 0), KEY(INT, OFF, "gigantic", 0),
+		  KEY_WORDS(ENUM, MODE, "tails", 0, tails) } },
+	[SOP_CLEAR_AHEAD] = { "clear_ahead", NULL, SNOUN_NONE, SGIVES_COUNT, "clear_ahead 2M|1G [pages=N]",
+		{ POS(INT, LEN), KEY(INT, VALUE, "pages", 1 << 30) } },
 };
 
 static const struct {

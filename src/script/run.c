@@ -180,6 +180,14 @@ static int check_call(struct script_run *r, const struct script_call *c)
 		return c->len > 1ULL << 36 ? refuse(r, "length", (int64_t)c->len, "at most 64G") : 0;
 	case SOP_SLEEP:
 		return c->value < 0 || c->value > MAX_SLEEP_MS ? refuse(r, "sleep", c->value, "0 to 3600000 ms") : 0;
+	case SOP_BOOT:
+		if (c->len > 1ULL << 46 || c->len2 > c->len)
+			return refuse(r, "boot of", (int64_t)c->len, "at most 64T, and no more of it early");
+		if (c->value < 0 || c->value > 256 || c->off > 4096 || c->mode > 2)
+			return refuse(r, "boot with workers", c->value, "0 to 256, at most 4096 gigantic pages, tails all, kept or failed");
+		return 0;
+	case SOP_CLEAR_AHEAD:
+		return c->value < 0 ? refuse(r, "pages", c->value, "from 0") : 0;
 	case SOP_CPU:
 	case SOP_THREAD:
 		return c->value < -(c->op == SOP_THREAD) || c->value > 65535 ? refuse(r, "CPU", c->value, "0 to 65535") : 0;

@@ -94,6 +94,9 @@ enum script_op {
 	SOP_SET,           /* name, text: a setting. Before the first other call of a run only where the executor says so */
 	SOP_SLEEP,         /* value: milliseconds */
 	SOP_IDLE,          /* the calling thread sleeps until its next call: its CPU runs nothing, its address space is left loaded */
+	SOP_BOOT,          /* len: bytes of memory whose descriptors are initialised, value: workers, len2: bytes wanted before they begin,
+			      off: gigantic pages, mode: their tails (enum boot_tails). Nobody else runs meanwhile */
+	SOP_CLEAR_AHEAD,   /* len: page size of a pool (2 MiB or 1 GiB), value: pages at most; result.count: that were cleared */
 	NR_SCRIPT_OPS
 };
 

@@ -1,118 +1,27 @@
 /*
- * The workloads boot and hotplug: descriptors of a map of memory are initialised (mm/meminit.h) by tasks, which are kernel threads.
+ * The workloads boot and hotplug: descriptors of a map of memory (boot_map.c) are initialised (mm/meminit.h). Boot: the first CPU does what
+ * early boot does (reserved frames, zones that are not deferred, what is wanted before the workers begin, gigantic pages); then
+ * tasks, which are kernel threads, do the rest. Hot-plug: all by tasks.
  *
- * On the model the map is the first part of each node's memory, charged at the addresses where its descriptors lie; all sections being
- * alike, each task represents one (design: a uniform section once). On the host it is one array of descriptors, made for the run; the speed
- * at which this computer stores to that array, as fast as it can, is measured right afterwards by the same tasks.
+ * On the model descriptors are charged at the addresses where they lie; all sections being alike, each task represents one (design: a
+ * uniform section once). On the host it is one array of descriptors, made for the run; the speed at which this computer stores to that
+ * array, as fast as it can, is measured right afterwards by the same tasks.
  */
-#include "workload/work_int.h"
+#include "workload/boot_int.h"
 
 #include "machine/run.h"
-#include "mm/meminit.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define FIRST_PFN (1ULL << (32 - PAGE_SHIFT)) /* behind DMA32, as what a kernel defers is */
 #define TASKS_MAX 256U
 #define PAUSE_NS 1000
+#define GIGANTIC_ORDER (PUD_SHIFT - PAGE_SHIFT)
 
-struct boot;
-
-struct boot_task {
-	struct task task;
-	struct boot *b;
-	struct meminit_worker w;
-	int nid;
-	unsigned share, shares; /* of its node's tasks */
-	struct cpumask cpu;
-	struct frame *window;
-	uint64_t start_ns, end_ns;
-	uint64_t *ns[4], nr[4];   /* times of sections: by pass, and of the measured limits: plain stores, past the caches */
-} __attribute__((aligned(64)));
-
-struct boot {
-	struct quire *q;
-	struct machine *m;
-	const struct workload_options *o;
-	bool model, hotplug;
-	unsigned nr_nodes, nr;
-	struct meminit mi;
-	struct memblock mb;
-	struct memblock_region memory[MACHINE_MAX_NODES];
-	struct meminit_node *node;
-	struct boot_task *t;
-	struct frame *desc; /* host */
-	uint64_t base, frames; /* host: of desc */
-	uint64_t total;
-	unsigned stored[2]; /* host: tasks that have come to a measured pass */
-	bool stopping;
-	uint64_t done_pieces;
-};
-
-/* ---- the map ---- */
-
-static uint64_t first_of(const struct machine *m, unsigned nid)
+static struct frame *array_start(const struct boot *b)
 {
-	return MAX(ALIGN_UP(m->nodes[nid].start_pfn, SECTION_FRAMES), FIRST_PFN);
-}
-
-static int node_part(struct boot *b, unsigned nid, uint64_t frames, char *err, size_t errlen)
-{
-	uint64_t start = b->model ? first_of(b->m, nid) : FIRST_PFN;
-	struct meminit_node *n = &b->node[nid];
-
-	if (b->model && (start >= b->m->nodes[nid].end_pfn || frames > b->m->nodes[nid].end_pfn - start)) {
-		snprintf(err, errlen, "boot: node %u has no %llu MiB above 4 GiB", nid, (unsigned long long)(frames >> 8));
-		return -EINVAL;
-	}
-	n->desc_base = start;
-	n->desc_pa = b->model ? b->q->section_map[start >> SECTION_SHIFT] : 0;
-	b->total += frames;
-	if (b->hotplug)
-		return 0;
-	return memblock_add(&b->mb.memory, start, start + frames, (int)nid);
-}
-
-static int map_memory(struct boot *b, const struct workload *wl, char *err, size_t errlen)
-{
-	uint64_t size = b->o->size ? b->o->size : wl->size;
-	uint64_t frames = ALIGN_DOWN((size >> PAGE_SHIFT) / b->nr_nodes, SECTION_FRAMES), sections = (FIRST_PFN + frames) >> SECTION_SHIFT;
-	int rc = 0;
-
-	if (!frames) {
-		snprintf(err, errlen, "%s: at least 128 MiB a node", wl->name);
-		return -EINVAL;
-	}
-	if (b->model)
-		sections = b->m->max_pfn >> SECTION_SHIFT;
-	b->mb.memory = (struct memblock_list){ b->memory, 0, ARRAY_SIZE(b->memory) };
-	b->frames = frames;
-	b->base = FIRST_PFN;
-	b->node = aligned_alloc(_Alignof(struct meminit_node), b->nr_nodes * sizeof(*b->node));
-	b->mi.section = calloc(sections + 1, 1);
-	if (!b->node || !b->mi.section) {
-		snprintf(err, errlen, "out of memory");
-		return -ENOMEM;
-	}
-	memset(b->node, 0, b->nr_nodes * sizeof(*b->node));
-	for (unsigned i = 0; i < b->nr_nodes && !rc; i++)
-		rc = node_part(b, i, frames, err, errlen);
-	if (rc)
-		return rc;
-	b->mi.m = b->m;
-	b->mi.mb = &b->mb;
-	b->mi.nr_nodes = b->nr_nodes;
-	b->mi.node = b->node;
-	b->mi.step = b->q->knobs.memmap_init;
-	b->mi.hotplug = b->q->knobs.hotplug_init;
-	b->mi.transient = b->model;
-	for (unsigned i = 0; i < b->nr_nodes; i++)
-		for (unsigned t = 0; t < NR_ZONES; t++) /* the zone's structure is where the engine's own is */
-			b->node[i].zone[t].pa = b->model ? machine_pa(b->m, &b->q->nodes[i].zones[ZONE_NORMAL]) : 0;
-	return meminit_setup(&b->mi);
+	return (struct frame *)(void *)ALIGN_UP((uintptr_t)b->desc, PMD_SIZE);
 }
 
 /* Descriptors on the host, as the setting says that their memory is. */
@@ -128,14 +37,10 @@ static int make_array(struct boot *b, char *err, size_t errlen)
 	}
 	b->desc = (struct frame *)p;
 	(void)madvise(p, bytes + PMD_SIZE, kind == MEMMAP_MEMORY_HUGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-	if (kind != MEMMAP_MEMORY_FRESH)
-		memset(p, 0xff, bytes + PMD_SIZE); /* what early boot leaves is not zero either */
+	for (uint64_t s = 0; s < b->frames && kind != MEMMAP_MEMORY_FRESH; s += SECTION_FRAMES)
+		if (b->hotplug || b->mi.section[(b->base + s) >> SECTION_SHIFT])
+			memset(array_start(b) + s, 0xff, SECTION_FRAMES * sizeof(struct frame)); /* what early boot leaves is not zero either */
 	return 0;
-}
-
-static struct frame *array_start(const struct boot *b)
-{
-	return (struct frame *)(void *)ALIGN_UP((uintptr_t)b->desc, PMD_SIZE);
 }
 
 /* ---- tasks ---- */
@@ -211,6 +116,8 @@ static void measure_stores(struct boot_task *k)
 			struct frame *f = array_start(b) + s;
 			uint64_t t = machine_now_ns(k->w.c);
 
+			if (!b->hotplug && !b->mi.section[(b->base + s) >> SECTION_SHIFT])
+				continue;
 			if (which)
 				meminit_run_free_nt(f, SECTION_FRAMES, 0);
 			else
@@ -277,12 +184,65 @@ static int make_tasks(struct boot *b, char *err, size_t errlen)
 	return 0;
 }
 
+/* ---- before them ---- */
+
+static uint64_t initialised(const struct boot *b)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < b->nr_nodes; i++)
+		n += b->node[i].initialised;
+	return n;
+}
+
+/* Descriptors of gigantic pages, which take turns on the nodes; where sharing them is tried and fails, all of them in the end. */
+static void early_gigantic(struct boot *b, struct meminit_worker *w)
+{
+	uint64_t before = initialised(b), t = machine_now_ns(w->c);
+
+	for (uint64_t i = 0; i < b->o->gigantic; i++) {
+		int nid = (int)(i % b->nr_nodes);
+		uint64_t head = b->gigantic[nid] + (i / b->nr_nodes << GIGANTIC_ORDER);
+
+		meminit_gigantic(w, nid, ZONE_NORMAL, head, GIGANTIC_ORDER, b->o->tails != BOOT_TAILS_EAGER);
+		if (b->o->tails == BOOT_TAILS_FAILED)
+			meminit_gigantic_rest(w, nid, ZONE_NORMAL, head, GIGANTIC_ORDER);
+	}
+	b->early.gigantic_ns = machine_now_ns(w->c) - t;
+	b->early.gigantic = initialised(b) - before;
+	for (unsigned i = 0; i < b->nr_nodes && b->o->gigantic; i++) /* which are counted apart */
+		b->node[i].initialised -= b->early.gigantic / b->o->gigantic * ((b->o->gigantic + b->nr_nodes - 1 - i) / b->nr_nodes);
+}
+
+/* By one CPU. What is wanted beyond it is taken from the first nodes that have it deferred, section by section. */
+static void early(struct boot *b, struct meminit_worker *w)
+{
+	uint64_t want = b->o->early >> PAGE_SHIFT, t = machine_now_ns(w->c);
+
+	for (unsigned i = 0; i < b->nr_nodes; i++)
+		meminit_early(w, (int)i);
+	b->early.grown = initialised(b);
+	for (unsigned i = 0; i < b->nr_nodes; i++)
+		while (initialised(b) < want && meminit_grow(w, (int)i, want - initialised(b)))
+			;
+	b->early.ns = machine_now_ns(w->c) - t;
+	b->early.reserved = b->total - b->idle;
+	b->early.done = initialised(b);
+	b->early.grown = b->early.done - b->early.grown;
+	for (unsigned i = 0; i < b->nr_nodes; i++)
+		b->early_done[i] = b->node[i].initialised;
+}
+
 static int run_tasks(struct boot *b, char *err, size_t errlen)
 {
 	struct meminit_worker w = b->t[0].w;
 	int rc;
 
 	w.c = machine_boot_cpu(b->m);
+	if (!b->hotplug) {
+		early_gigantic(b, &w);
+		early(b, &w);
+	}
 	for (unsigned i = 0; i < b->nr_nodes && !b->hotplug; i++)
 		(void)meminit_begin(&w, (int)i);
 	for (unsigned i = 0; i < b->nr; i++) {
@@ -293,6 +253,11 @@ static int run_tasks(struct boot *b, char *err, size_t errlen)
 		}
 	}
 	rc = machine_run(b->m, err, errlen);
+	for (unsigned i = 0; i < b->nr_nodes && !rc && !b->hotplug && !b->stopping; i++)
+		if (meminit_grow(&w, (int)i, 1)) { /* once all is ready nothing grows any more */
+			snprintf(err, errlen, "boot: node %u still grows after its workers are done", i);
+			return -EBADMSG;
+		}
 	return rc == -EINTR ? 0 : rc;
 }
 
@@ -345,9 +310,26 @@ static void limits(struct boot *b, struct workload_result *r)
 		extra(r, "share_of_stores", "ratio", MIN(store, nt) * 1000 / own, 3, "the faster of both over a descriptor's median");
 }
 
+static void figures(const struct boot *b, struct workload_result *r, const struct workload_boot *e, uint64_t largest)
+{
+	extra(r, "descriptor_ns", "ns", per(r->work_ns, largest), 3, "of a descriptor: the workers' time, by descriptors of the node with most");
+	extra(r, "descriptors", "", e->descriptors, 0, "initialised, early ones and reserved frames' included");
+	extra(r, "ready_s", "s", r->work_ns / 1000, 6, "from when the workers begin until all is ready");
+	if (b->hotplug)
+		return;
+	extra(r, "descriptors_early", "", e->early, 0, "of them before the workers began");
+	extra(r, "descriptors_reserved", "", e->reserved, 0, "of those of reserved frames: kernel, initial file system, descriptors");
+	extra(r, "early_s", "s", e->early_ns / 1000, 6, "by one CPU, before the workers began");
+	if (!b->o->gigantic)
+		return;
+	extra(r, "descriptors_gigantic", "", e->gigantic, 0, "of gigantic pages, written besides");
+	extra(r, "gigantic_s", "s", e->gigantic_ns / 1000, 6, "that took");
+}
+
 static int conclude(struct boot *b, struct workload_result *r, char *err, size_t errlen)
 {
-	uint64_t start = UINT64_MAX, end = 0, done = 0, free_pages = 0, milli, slowest = 0, fastest = UINT64_MAX;
+	uint64_t start = UINT64_MAX, end = 0, all = initialised(b), done = all - b->early.done, largest = 0, free_pages = 0;
+	uint64_t slowest = 0, fastest = UINT64_MAX;
 
 	r->task = calloc(b->nr, sizeof(*r->task));
 	if (!r->task) {
@@ -362,7 +344,7 @@ static int conclude(struct boot *b, struct workload_result *r, char *err, size_t
 		fastest = MIN(fastest, b->t[i].end_ns - b->t[i].start_ns);
 	}
 	for (unsigned i = 0; i < b->nr_nodes; i++) {
-		done += b->node[i].initialised;
+		largest = MAX(largest, b->node[i].initialised - b->early_done[i]);
 		for (unsigned t = 0; t < NR_ZONES; t++)
 			free_pages += b->node[i].zone[t].free_pages;
 	}
@@ -375,19 +357,41 @@ static int conclude(struct boot *b, struct workload_result *r, char *err, size_t
 	r->task_bytes = b->total / b->nr * PAGE_SIZE;
 	r->total = r->work_ns ? (uint64_t)((unsigned __int128)done * 1000000000ULL / r->work_ns) : 0;
 	r->min = r->median = r->max = r->total / b->nr;
-	milli = per(r->work_ns, done / b->nr_nodes);
-	extra(r, "descriptor_ns", "ns", milli, 3, "of a descriptor: the time until all is ready, by descriptors of a node");
-	extra(r, "descriptors", "", done, 0, "initialised");
-	extra(r, "ready_s", "s", r->work_ns / 1000, 6, "until all is ready");
+	r->boot = (struct workload_boot){
+		.descriptors = all + b->early.reserved, .reserved = b->early.reserved, .early = b->early.reserved + b->early.done,
+		.grown = b->early.grown, .gigantic = b->early.gigantic, .free = free_pages, .early_ns = b->early.ns,
+		.gigantic_ns = b->early.gigantic_ns, .ready_ns = r->work_ns, .sum_ns = r->cpu_ns, .slowest_ns = slowest,
+	};
+	figures(b, r, &r->boot, largest);
 	extra(r, "worker_time_min_ns", "ns", fastest, 0, "of a task, the first to be done");
 	extra(r, "worker_time_max_ns", "ns", slowest, 0, "of a task, the last");
 	if (!b->model && !r->stopped)
 		limits(b, r);
-	if (r->stopped || (done == b->total && (b->hotplug || free_pages == done)))
+	if (r->stopped || (all == (b->hotplug ? b->total : b->idle) && (b->hotplug || free_pages == all)))
 		return 0;
-	snprintf(err, errlen, "boot: %llu of %llu descriptors initialised, %llu frames free", (unsigned long long)done,
-		 (unsigned long long)b->total, (unsigned long long)free_pages);
+	snprintf(err, errlen, "boot: %llu of %llu descriptors initialised, %llu frames free", (unsigned long long)all,
+		 (unsigned long long)b->idle, (unsigned long long)free_pages);
 	return -EBADMSG;
+}
+
+/* Its nodes instead of the machine's, which must have as many with CPUs. */
+static int read_map(struct boot *b, const struct workload *wl, char *err, size_t errlen)
+{
+	unsigned most = b->nr_nodes;
+	int rc = 0;
+
+	if (b->hotplug || b->o->size) {
+		snprintf(err, errlen, "%s: a map is for boot, and says itself how large memory is", wl->name);
+		return -EINVAL;
+	}
+	rc = memory_map_read(b->o->map, b->o->zoneinfo, &b->map, err, errlen);
+	if (rc)
+		return rc;
+	b->nr_nodes = b->map.nr_nodes;
+	if (!b->model || b->nr_nodes <= most)
+		return 0;
+	snprintf(err, errlen, "%s: %u nodes, the modelled machine has %u with CPUs", b->o->map, b->nr_nodes, most);
+	return -EINVAL;
 }
 
 static int prepare(struct boot *b, const struct workload *wl, char *err, size_t errlen)
@@ -396,18 +400,23 @@ static int prepare(struct boot *b, const struct workload *wl, char *err, size_t 
 	int rc;
 
 	if (o->step || o->think_ns || o->passes > 1 || o->stagger_ns || o->limit_ns || o->ops || o->check) {
-		snprintf(err, errlen, "%s: of the workloads' options it has tasks and size only", wl->name);
+		snprintf(err, errlen, "%s: of the workloads' options it has tasks, size, map, zoneinfo and early only", wl->name);
 		return -EINVAL;
 	}
 	for (b->nr_nodes = 0; b->model && b->nr_nodes < b->m->nr_nodes && b->m->nodes[b->nr_nodes].nr_cpus; b->nr_nodes++)
 		;
 	b->nr_nodes = MAX(b->nr_nodes, 1U);
+	if (o->map) {
+		rc = read_map(b, wl, err, errlen);
+		if (rc)
+			return rc;
+	}
 	b->nr = o->tasks ? o->tasks : b->nr_nodes;
 	if (b->nr < b->nr_nodes || b->nr > TASKS_MAX || b->nr >= b->m->nr_cpus + (b->model ? 1U : 0U)) {
 		snprintf(err, errlen, "%s: %u tasks; a node needs one, a CPU takes one, and there are at most %u", wl->name, b->nr, TASKS_MAX);
 		return -EINVAL;
 	}
-	rc = map_memory(b, wl, err, errlen);
+	rc = boot_map_open(b, wl, err, errlen);
 	if (!rc && !b->model)
 		rc = make_array(b, err, errlen);
 	return rc ? rc : make_tasks(b, err, errlen);
@@ -437,8 +446,7 @@ int boot_run(struct quire *q, const struct workload *wl, const struct workload_o
 	for (unsigned i = 0; b.t && i < b.nr; i++)
 		free_task(&b.t[i]);
 	free(b.t);
-	free(b.node);
-	free(b.mi.section);
+	boot_map_done(&b);
 	if (b.desc)
 		munmap(b.desc, b.frames * sizeof(struct frame) + PMD_SIZE);
 	return rc;

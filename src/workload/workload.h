@@ -48,6 +48,11 @@ struct workload_options {
 	uint64_t ops;         /* limit of each task in will-it-scale's operations, or usemem's accesses; 0: none */
 	uint64_t seed;
 	enum workload_placement placement;
+	const char *map;      /* boot: a file with the map of memory, as /proc/iomem has it; NULL: the machine's, of `size` bytes */
+	const char *zoneinfo; /* the same computer's /proc/zoneinfo; NULL: all is one node's */
+	uint64_t early;       /* boot: bytes whose descriptors are wanted before the workers begin */
+	uint64_t gigantic;    /* boot, on the model: 1 GiB pages behind memory, of which these descriptors are initialised early: */
+	enum boot_tails { BOOT_TAILS_EAGER, BOOT_TAILS_SHARED, BOOT_TAILS_FAILED } tails; /* all; those not shared; sharing fails */
 	bool check;           /* store values that can be told apart, verify them at the end */
 	bool phases;          /* time first passes over 4 KiB pages on the host too, where reading the clock is felt */
 	void (*progress)(void *arg, uint64_t refs_done); /* may be NULL; from any task */
@@ -84,7 +89,19 @@ struct workload_extra {
 	unsigned decimals;
 };
 
-#define WORKLOAD_MAX_EXTRA 12
+#define WORKLOAD_MAX_EXTRA 16
+
+/* Boot: descriptors and times. */
+struct workload_boot {
+	uint64_t descriptors; /* of memory, all of which are initialised */
+	uint64_t reserved;    /* of them those of frames that early boot has taken */
+	uint64_t early;       /* initialised before the workers began, the former included */
+	uint64_t grown;       /* of the early ones those on demand, whole sections */
+	uint64_t gigantic;    /* written for gigantic pages, besides */
+	uint64_t free;        /* frames that the free lists have in the end */
+	uint64_t early_ns, gigantic_ns, ready_ns; /* by one CPU; the same; from when the workers begin until the last is done */
+	uint64_t sum_ns, slowest_ns;              /* of all workers, of one */
+};
 
 struct workload_result {
 	uint64_t total, min, median, max; /* the workload's metric: sum over tasks, and a task's */
@@ -103,6 +120,7 @@ struct workload_result {
 	uint64_t checked, wrong;          /* pages whose contents were compared, and those that were not as they must be */
 	uint64_t rss_peak_bytes, anon_peak_bytes, anon_huge_peak_bytes, memory_peak_bytes, pgtables_peak_bytes; /* as in replay_result */
 	bool stopped, out_of_memory;
+	struct workload_boot boot;
 	struct workload_extra extra[WORKLOAD_MAX_EXTRA];
 	unsigned nr_extra;
 };

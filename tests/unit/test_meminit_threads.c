@@ -284,7 +284,10 @@ static uint64_t model_ns(const char *workload, uint32_t step, uint32_t hotplug, 
 	if (machine_desc_find("x86-384g-2n", &d, err, sizeof(err)) || model_create(&d, &(struct model_options){ .seed = 1 }, &m, err, sizeof(err)) ||
 	    quire_boot(m, &k, &q, err, sizeof(err)) || workload_run(q, workload_find(workload), &o, &r, err, sizeof(err)))
 		fail_msg("%s", err);
-	assert_int_equal(r.ops, 512 * MIB / PAGE_SIZE);
+	assert_int_equal(r.boot.descriptors, 512 * MIB / PAGE_SIZE); /* reserved ones included */
+	if (!strcmp(workload, "boot"))
+		assert_int_equal(r.boot.free, r.boot.descriptors - (512 * MIB / PAGE_SIZE / 64 + (48 * MIB >> PAGE_SHIFT)));
+	assert_int_equal(r.ops, r.boot.descriptors - r.boot.early);
 	ns = extra(&r, "descriptor_ns");
 	workload_result_done(&r);
 	if (quire_validate(q))
@@ -327,7 +330,7 @@ static void test_workload_on_the_host(void **state)
 			fail_msg("%s", err);
 		if (workload_run(q, workload_find(i % 4 ? "boot" : "hotplug"), &o, &r, err, sizeof(err)))
 			fail_msg("%s", err);
-		assert_int_equal(r.ops, 512 * MIB / PAGE_SIZE);
+		assert_int_equal(r.boot.descriptors, 512 * MIB / PAGE_SIZE);
 		assert_true(extra(&r, "store_line_ns") > 0);
 		workload_result_done(&r);
 		o.size = MIB;
