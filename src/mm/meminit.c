@@ -143,6 +143,25 @@ ATTR_NOINLINE static void init_tested(struct meminit_worker *w, const struct mem
 	}
 }
 
+/*
+ * Past the caches, but for the first descriptor of a pageblock: freeing links it and looks at it, and would wait for a line that has just been
+ * sent away. It is fetched while the others are streamed.
+ */
+ATTR_NOINLINE static void init_streamed(struct meminit_worker *w, uint64_t s, uint64_t e, uint64_t flags)
+{
+	for (uint64_t p = ALIGN_UP(s, PAGEBLOCK_FRAMES); p < e; p += PAGEBLOCK_FRAMES)
+		__builtin_prefetch(meminit_desc(w, p), 1);
+	while (s < e) {
+		uint64_t stop = MIN(ALIGN_DOWN(s, PAGEBLOCK_FRAMES) + PAGEBLOCK_FRAMES, e), head = IS_ALIGNED(s, PAGEBLOCK_FRAMES);
+
+		meminit_run_stream(meminit_desc(w, s) + head, stop - s - head, flags);
+		if (head)
+			meminit_run_free(meminit_desc(w, s), 1, flags);
+		s = stop;
+	}
+	meminit_stream_fence();
+}
+
 /* A free range's descriptors. It lies within a section. */
 ATTR_NOINLINE static void init_range(struct meminit_worker *w, const struct meminit_zone *z, uint64_t s, uint64_t e)
 {
@@ -154,7 +173,7 @@ ATTR_NOINLINE static void init_range(struct meminit_worker *w, const struct memi
 		init_tested(w, z, s, e);
 	} else {
 		if (w->mi->step == MEMMAP_STREAMED)
-			meminit_run_free_nt(f, n, flags);
+			init_streamed(w, s, e, flags);
 		else if (w->mi->step == MEMMAP_ONE_PASS)
 			meminit_run_free(f, n, flags);
 		else

@@ -133,6 +133,9 @@ void meminit_run_words(struct frame *f, uint64_t n, uint64_t flags);
 /* In the state of a free frame at once; the second by stores past the caches. */
 void meminit_run_free(struct frame *f, uint64_t n, uint64_t flags);
 void meminit_run_free_nt(struct frame *f, uint64_t n, uint64_t flags);
+/* The same in parts: who lets others see the descriptors fences first. */
+void meminit_run_stream(struct frame *f, uint64_t n, uint64_t flags);
+void meminit_stream_fence(void);
 /* Hot-plugged: the last first; pgmap or, where it is NULL, a list link; the reserved bit in the store of the flags, or set afterwards. */
 void meminit_run_backwards(struct frame *first, uint64_t n, uint64_t flags, void *pgmap, bool folded);
 void meminit_one_memset(struct frame *f, uint64_t flags);

@@ -170,7 +170,7 @@ static ATTR_ALWAYS_INLINE void store_nt_fence(void)
 _Static_assert(offsetof(struct frame, lru) == 8 && offsetof(struct frame, mapcount) == 48 && offsetof(struct frame, refcount) == 52,
 	       "the words of a free frame");
 
-void meminit_run_free_nt(struct frame *f, uint64_t n, uint64_t flags)
+void meminit_run_stream(struct frame *f, uint64_t n, uint64_t flags)
 {
 	for (const struct frame *end = f + n; f < end; f++) {
 		uint64_t *word = (uint64_t *)(void *)f, link = (uint64_t)(uintptr_t)&f->lru;
@@ -184,5 +184,15 @@ void meminit_run_free_nt(struct frame *f, uint64_t n, uint64_t flags)
 		store_nt(word + 6, 0xffffffffULL); /* mapcount -1, no reference (little endian, as this only is on x86) */
 		store_nt(word + 7, 0);
 	}
+}
+
+void meminit_stream_fence(void)
+{
+	store_nt_fence();
+}
+
+void meminit_run_free_nt(struct frame *f, uint64_t n, uint64_t flags)
+{
+	meminit_run_stream(f, n, flags);
 	store_nt_fence();
 }

@@ -552,7 +552,8 @@ static void test_nearest(void **state)
 		{ { false, 88, 2, 55 << 20, 256 << 10, 256ULL << 30 }, "xeon-e5-2699v4-2s" },
 		{ { false, 256, 2, 256 << 20, 512 << 10, 1ULL << 40 }, "epyc-2s" },
 		{ { false, 96, 4, 36608 << 10, 1 << 20, 1920ULL << 30 }, "2s-optane" },
-		{ { true, 4, 1, 0, 1 << 20, 8ULL << 30 }, "arm64-server-128" },
+		{ { true, 4, 1, 0, 1 << 20, 8ULL << 30 }, "arm64-stingray" },
+		{ { true, 80, 1, 32 << 20, 1 << 20, 512ULL << 30 }, "arm64-server-128" },
 		{ { false, 0, 0, 0, 0, 0 }, "2s-optane" }, /* nothing known: the first */
 	};
 

@@ -364,6 +364,40 @@ static void test_3_poison(void **state)
 	free(desc);
 }
 
+/*
+ * 3 and 6. Free ranges on both sides of every limit at which workers could be cut: cut at sections no block is split between two, whichever
+ * piece is done first; cut elsewhere than at blocks of the largest order, the first piece's frees look at descriptors of the next.
+ */
+static void test_6_cuts_between_workers(void **state)
+{
+	struct frame *desc = new_desc();
+	uint8_t *on = malloc(FRAMES);
+	struct map mp;
+	struct world x;
+
+	(void)state;
+	assert_non_null(on);
+	for (uint32_t step = MEMMAP_PARALLEL; step <= MEMMAP_STREAMED; step++)
+		for (uint64_t shift = 0; shift < MAX_ORDER_FRAMES; shift += PAGEBLOCK_FRAMES / 2 + shift) {
+			map_init(&mp);
+			assert_int_equal(memblock_add(&mp.mb.memory, 0, FRAMES, 0), 0);
+			assert_int_equal(memblock_add(&mp.mb.reserved, 100, 133, NID_NONE), 0);
+			world_open(&x, &mp, step, desc);
+			x.mi.block = SECTION_FRAMES;
+			x.mi.block_shift = shift;
+			boot_all(&x);
+			if (shift) {
+				assert_true(x.mi.poison_read > 0);
+			} else {
+				assert_int_equal(x.mi.poison_read, 0);
+				check_world(&x, &mp, on);
+			}
+			world_close(&x);
+		}
+	free(on);
+	free(desc);
+}
+
 static void empty_zone(struct map *mp)
 {
 	map_init(mp);
@@ -605,6 +639,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memblock_as_a_byte_map), cmocka_unit_test(test_1_sizes_and_fields),
 		cmocka_unit_test(test_1_2_all_steps_random_maps), cmocka_unit_test(test_3_poison),
+		cmocka_unit_test(test_6_cuts_between_workers),
 		cmocka_unit_test(test_4_grow_empty_zone_ends), cmocka_unit_test(test_4_grow_stops_at_sections),
 		cmocka_unit_test(test_hotplug), cmocka_unit_test(test_bad_maps), cmocka_unit_test(test_case_35),
 		cmocka_unit_test(test_case_36b),
