@@ -78,6 +78,15 @@
 	PATH(MINCORE, "mincore", "mm_mincore,mincore_locked,in_core,in_cache") \
 	/* page tables */                                                                           \
 	PATH(WALK, "page tables: walk and allocate", "pt_pmd,pt_pte,pt_alloc,pt_pmd_table")         \
+	PATH(UNMAP, "reverse map: unmap a page", "migrate_one,migrate_pte,migrate_pmd,clear_pte,pvmw_begin")                   \
+	PATH(REMAP, "reverse map: map it again", "restore_one,restore_pte,restore_pmd,restored,pvmw_range")                  \
+	PATH(MIGRATE, "migration: a call", "migrate_pages,migrate_some,migrate_batch,cut") \
+	PATH(MIGRATE_UNMAP, "migration: a folio, unmap", "migrate_folio_unmap,lock_src,unmap_pass,remember") \
+	PATH(MIGRATE_MOVE, "migration: a folio, move", "migrate_folio_move,move_anon,move_file,take_over,forget_src,move_batch,recall,finish") \
+	PATH(SPLIT_FOLIO, "split of a folio", "folio_split,split_locked,unmap_all,freeze,release_parts,folio_can_split") \
+	PATH(SPLIT_FRAMES, "split of a folio: a frame of it", "split_frames")                      \
+	PATH(DEFERRED_SPLIT, "split of a folio: queue", "deferred_split_folio,deferred_split_unqueue,enqueue")          \
+	PATH(TLB_BATCH, "TLB: a flush put off", "tlb_batch_add,remember,add_cpus,mark_generation") \
 	PATH(ZAP, "page tables: unmap a page", "zap_pte")                                           \
 	PATH(SCAN_TABLES, "page tables: scan an entry", "pt_for_range,range_ptes,range_huge")        \
 	PATH(ZAP_HUGE, "page tables: unmap a huge page", "zap_huge_pmd")                            \

@@ -89,6 +89,14 @@ static inline void anon_vma_put(struct cpu *c, struct anon_vma *av)
 		anon_vma_free(c, av);
 }
 
+/* What the folio leads to, if it is anonymous. The caller knows why it is there: he has a reference on it, or a mapping of the folio stays. */
+static inline struct anon_vma *folio_anon_vma(const struct frame *folio)
+{
+	uint64_t mapping = __atomic_load_n(&folio->mapping, __ATOMIC_ACQUIRE);
+
+	return mapping & MAPPING_ANON ? (struct anon_vma *)(uintptr_t)(mapping - MAPPING_ANON) : NULL;
+}
+
 static inline void anon_vma_lock_read(struct cpu *c, struct anon_vma *av)
 {
 	machine_read_lock(c, &av->root->lock);

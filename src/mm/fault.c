@@ -42,6 +42,8 @@ ATTR_NOINLINE static int fault_pte(struct fault *f)
 			return fault_file_read(f);
 		return f->v->flags & VM_SHARED ? fault_file_shared(f) : fault_file_cow(f);
 	}
+	if (unlikely(!pte_present(f->orig)))
+		return fault_nonpresent(f, &f->pte);
 	if (fault_is_write(f) && !(f->orig & PTE_WRITE))
 		return fault_wp(f);
 	return 0; /* somebody else was first, or a TLB held the rights of before */
@@ -63,6 +65,8 @@ static int fault_run(struct fault *f)
 		rc = fault_is_write(f) || !f->q->knobs.thp_use_zero_page ? thp_fault_anon(f) : thp_fault_zero(f);
 	else if (!f->orig)
 		vmstat_inc(f->c, thp_refusal(f->mm, f->v));
+	else if (unlikely(pmd_leaf(f->orig) && !pte_present(f->orig)))
+		rc = fault_nonpresent(f, &f->pmd);
 	else if (pmd_huge(f->orig))
 		rc = fault_is_write(f) && !(f->orig & PTE_WRITE) ? thp_fault_wp(f) : 0;
 	return rc == FAULT_FALLBACK ? fault_pte(f) : rc;

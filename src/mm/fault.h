@@ -33,6 +33,11 @@ int protect_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t st
 int64_t move_range(struct cpu *c, struct vma *from, struct vma *to, vaddr_t old, vaddr_t new_addr, uint64_t len);
 /* Replace the huge entry at *pmd that covers va, if it is one, by 512 base entries. Never fails. */
 void thp_split_pmd(struct cpu *c, struct vma *v, const struct pt_ref *pmd, vaddr_t va);
+/*
+ * The same for a mapping of `folio` only, and with migration entries for its pages (unmap.h), since the folio is being split; if it is
+ * pinned, present ones.
+ */
+void thp_split_folio_pmd(struct cpu *c, struct vma *v, struct frame *folio, vaddr_t va);
 /* Split the huge mapping that covers va but would straddle va (if va is not 2 MiB aligned and one is there). */
 void thp_split_boundary(struct cpu *c, struct vma *v, vaddr_t va);
 /* Copy one area's entries for fork. 0 or -ENOMEM. */

@@ -138,6 +138,10 @@ int fault_file_read(struct fault *f);
 int fault_file_cow(struct fault *f);
 int fault_file_shared(struct fault *f);
 
+/* ---- nonpresent.c ---- */
+/* The entry at r, f->orig, is neither empty nor present. 0: try again. */
+int fault_nonpresent(struct fault *f, const struct pt_ref *r);
+
 /* ---- thp.c ---- */
 bool thp_allowed(const struct mm *mm, const struct vma *v, vaddr_t va);
 /* Why not: the counter of the first reason that holds. */

@@ -191,6 +191,28 @@ static int file_add(struct cpu *c, struct mfile *f, uint64_t index, enum page_fi
 	return err;
 }
 
+int file_replace(struct cpu *c, struct frame *src, struct frame *dst)
+{
+	enum machine_path outer = machine_work(c, PATH_FILE_ADD, 1);
+	struct mfile *f = src->file;
+	int32_t refs = 2; /* the cache's and the caller's */
+	bool ok;
+
+	machine_lock(c, &f->lock);
+	frame_touch(c, src, TOUCH_ATOMIC);
+	ok = (frame_flags(src) & FRAME_FILE) &&
+	     __atomic_compare_exchange_n(&src->refcount, &refs, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	if (ok) {
+		frame_get(c, dst);
+		radix_replace(c, &f->root, src->index, dst);
+		page_forget(src);
+		__atomic_store_n(&src->refcount, 1, __ATOMIC_RELEASE);
+	}
+	machine_unlock(c, &f->lock);
+	machine_path(c, outer);
+	return ok ? 0 : -EAGAIN;
+}
+
 /* Drop the cached pages from index `from` on. */
 static void file_remove(struct cpu *c, struct mfile *f, uint64_t from)
 {

@@ -73,6 +73,11 @@ static inline bool file_ra_marked(const struct mfile *f, uint64_t index)
 /* Only if cached, with a reference; NULL otherwise. Takes no lock. */
 struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index);
 /*
+ * dst, which nobody knows yet, takes the place of src, which is locked and not mapped, in the cache of src's file; the caller has a
+ * reference on each, and the cache's goes from src to dst. 0, or -EAGAIN: somebody else holds src, or it has left the cache.
+ */
+int file_replace(struct cpu *c, struct frame *src, struct frame *dst);
+/*
  * ftruncate: whoever maps pages beyond the new end loses them, private copies included. 0, or -ENOMEM with nothing done. No address space comes or goes
  * meanwhile (file_map.c).
  */

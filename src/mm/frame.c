@@ -7,6 +7,7 @@
  */
 #include "base/assert.h"
 #include "mm/alloc_int.h"
+#include "mm/deferred_split.h"
 
 void frame_touch_charged(struct cpu *c, const struct frame *f, enum touch_kind kind)
 {
@@ -70,6 +71,7 @@ ATTR_NOINLINE static void frame_prep_compound(struct cpu *c, struct frame *head,
 	head->nr_pages_mapped = 0;
 	for (uint64_t i = 1; i < n; i++)
 		frame_reset(head + i, place | FRAME_TAIL, head_pfn);
+	list_init(&head[1].deferred);
 	machine_touch(c, frame_desc_pa(c->q, head + 1), (n - 1) * sizeof(*head), TOUCH_WRITE);
 	machine_path(c, outer);
 }
@@ -97,7 +99,8 @@ ATTR_NOINLINE static void frame_clear_compound(struct cpu *c, struct frame *head
 	enum machine_path outer = machine_work(c, PATH_CLEAR_COMPOUND, 1ULL << order);
 	uint64_t place = frame_flags(head) & FRAME_PLACE_MASK, n = 1ULL << order;
 
-	ASSERT(head->entire_mapcount == -1 && head->nr_pages_mapped == 0);
+	ASSERT(head->entire_mapcount == -1 && head->nr_pages_mapped == 0 && list_empty(&head[1].deferred));
+	head[1].mapping = head[1].index = 0;
 	for (uint64_t i = 1; i < n; i++) {
 		ASSERT((frame_flags(head + i) & FRAME_TAIL) && head[i].mapcount == -1);
 		frame_flags_put(head + i, place);
@@ -128,6 +131,7 @@ void frame_unprep(struct cpu *c, struct frame *f, unsigned order)
 	ASSERT(f->priv == 0);
 	frame_touch(c, f, TOUCH_WRITE);
 	if (frame_flags(f) & FRAME_HEAD) {
+		deferred_split_unqueue(c, f);
 		count_unwritten(c, f, order);
 		frame_clear_compound(c, f, order);
 	} else {

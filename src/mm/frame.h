@@ -45,6 +45,7 @@
 #define FRAME_FILE (1ULL << 20) /* page cache */
 #define FRAME_TABLE_MIXED (1ULL << 21)  /* table: may have entries that map no anonymous page (fork_shared.c, H4) */
 #define FRAME_TABLE_PINNED (1ULL << 22) /* table: may map pinned pages, or have entries that are neither empty nor present */
+#define FRAME_DEFERRED (1ULL << 25) /* compound head: on its node's queue of folios to split (deferred_split.h) */
 #define FRAME_CLEARED (1ULL << 31) /* on a CPU's list, and taken from it: its bytes are zero */
 #define FRAME_HUGETLB (1ULL << 23) /* head of a page of a huge-page pool (hugetlb.h) */
 #define FRAME_HUGETLB_FREE (1ULL << 24) /* ... that is on its node's list */
@@ -73,15 +74,20 @@ struct frame {
 		struct mlock ptl;                /* page table: its split lock, on the descriptor's own line */
 	};
 	union {
-		struct mfile *file; /* page cache: the file */
-		struct mm *pt_mm;   /* page table: its address space */
-		struct slab_cache *slab;
-		uint64_t mapping;   /* the same as a word; anonymous: its anon_vma, plus MAPPING_ANON */
-	};
-	union {
-		uint64_t index;     /* page cache: offset in pages; anonymous: page number of its address */
-		uint64_t nr_tables; /* page table: entries in use */
-		void *slab_free;    /* slab: first free object */
+		struct {
+			union {
+				struct mfile *file; /* page cache: the file */
+				struct mm *pt_mm;   /* page table: its address space */
+				struct slab_cache *slab;
+				uint64_t mapping;   /* the same as a word; anonymous: its anon_vma, plus MAPPING_ANON */
+			};
+			union {
+				uint64_t index;     /* page cache: offset in pages; anonymous: page number of its address */
+				uint64_t nr_tables; /* page table: entries in use */
+				void *slab_free;    /* slab: first free object */
+			};
+		};
+		struct list_head deferred; /* second frame of a compound folio: the queue of those to split (deferred_split.h) */
 	};
 	union {
 		uint64_t priv; /* PMD table: pfn of the first deposited PTE table, linked by their priv; slab: in-use count; ... */

@@ -10,6 +10,8 @@ static const char *const defrag_words[] = { "never", "madvise", "defer", "defer+
 static const char *const order_words[] = { "linear", "target_last", "neighbourhood_last", NULL };
 static const char *const cow_words[] = { "copy", "split", NULL };
 static const char *const zero_cow_words[] = { "huge", "split", NULL };
+static const char *const split_flush_words[] = { "each", "batched", NULL };
+static const char *const batch_mark_words[] = { "flag", "generations", NULL };
 static const char *const fork_words[] = { "copied", "shared", NULL };
 
 static const char *const memmap_words[] = { "memset", "word_stores", "no_node_test", "chunked", "valid_runs", "parallel", "zone_job",
@@ -86,6 +88,22 @@ const struct knob knob_table[] = {
 	  .unit = "",
 	  .help = "fork copies the entries of page tables, or shares the tables until either side changes one",
 	  .origin = "quire; Linux copies, sharing as in On-demand-fork (2021)" },
+	{ .name = "quire.split_flush",
+	  .type = KNOB_ENUM,
+	  FIELD(split_flush),
+	  .def = SPLIT_FLUSH_BATCHED,
+	  .choices = split_flush_words,
+	  .unit = "",
+	  .help = "splitting a huge page mapped by PTEs flushes the TLBs with each entry, or once for all",
+	  .origin = "quire; each before 6.8, batched since" },
+	{ .name = "quire.tlb_batch_mark",
+	  .type = KNOB_ENUM,
+	  FIELD(tlb_batch_mark),
+	  .def = TLB_BATCH_GENERATIONS,
+	  .choices = batch_mark_words,
+	  .unit = "",
+	  .help = "how an address space is marked while a batched flush is outstanding; a flag can be lost",
+	  .origin = "quire; flag before 5.17, generations since" },
 	{ .name = "quire.memmap_init",
 	  .type = KNOB_ENUM,
 	  FIELD(memmap_init),

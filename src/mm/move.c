@@ -12,6 +12,7 @@
 #include "mm/fault.h"
 #include "mm/fork_shared.h"
 #include "mm/hugetlb.h"
+#include "mm/tlb_batch.h"
 
 static void lock_pair(struct cpu *c, const struct vma *from, struct frame *src, struct frame *dst)
 {
@@ -43,6 +44,7 @@ static void move_ptes(struct cpu *c, const struct vma *from, struct pt_ref src, 
 	bool moved = false;
 
 	lock_pair(c, from, src.table, dst.table);
+	tlb_flush_batched_pending(c, from->mm);
 	pt_mark(dst.table, frame_flags(src.table) & (FRAME_TABLE_MIXED | FRAME_TABLE_PINNED));
 	for (uint64_t off = 0; off < len; off += PAGE_SIZE, pt_ref_next(&src), pt_ref_next(&dst)) {
 		pt_touch_line(c, &src, off == 0);

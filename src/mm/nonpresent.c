@@ -9,7 +9,8 @@
 #include "mm/nonpresent.h"
 
 #include "base/assert.h"
-#include "mm/rmap.h"
+#include "mm/fault_int.h"
+#include "mm/folio_lock.h"
 
 static struct frame *entry_folio(const struct cpu *c, pte_t e)
 {
@@ -46,4 +47,29 @@ pte_t nonpresent_fork(struct cpu *c, const struct pt_ref *src, const struct pt_r
 		pte_write(c, src, shared);
 	rss[frame_rss(head)] += e & PTE_HUGE ? HPAGE_PMD_NR : 1;
 	return shared & ~PTE_ACCESSED;
+}
+
+/* Wait until the page has been moved, or left where it was. No reference is held meanwhile: that would keep it from being moved. */
+static void migration_entry_wait(struct fault *f, const struct pt_ref *r)
+{
+	struct cpu *c = f->c;
+	uint64_t since = phase_begin(c);
+
+	pt_lock(c, r->table);
+	pte_t e = pte_read(c, r);
+
+	if (pte_is_migration(e)) {
+		vmstat_inc(c, VM_quire_migration_waits);
+		folio_wait_entry(c, entry_folio(c, e), r->table);
+	} else {
+		pt_unlock(c, r->table);
+	}
+	phase_end(c, PHASE_WAIT, since);
+}
+
+int fault_nonpresent(struct fault *f, const struct pt_ref *r)
+{
+	ASSERT(pte_is_migration(f->orig));
+	migration_entry_wait(f, r);
+	return 0;
 }

@@ -141,6 +141,15 @@ struct frame *radix_erase(struct cpu *c, struct radix_node **root, uint64_t inde
 	return f;
 }
 
+void radix_replace(struct cpu *c, struct radix_node **root, uint64_t index, struct frame *f)
+{
+	unsigned shift;
+	struct radix_node *leaf = find_leaf(c, root, index, &shift);
+
+	ASSERT(leaf && leaf->slots[slot_of(leaf, index)]);
+	slot_write(c, leaf, slot_of(leaf, index), f);
+}
+
 /* Children first, without recursion: each node is emptied of its last child before it goes. */
 void radix_free(struct cpu *c, struct radix_node **root)
 {

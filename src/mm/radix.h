@@ -26,6 +26,8 @@ struct frame *radix_next(struct cpu *c, struct radix_node *const *root, uint64_t
 int radix_insert(struct cpu *c, struct radix_node **root, uint64_t index, struct frame *f);
 /* Takes an entry out and returns it; NULL: there was none. */
 struct frame *radix_erase(struct cpu *c, struct radix_node **root, uint64_t index);
+/* Another frame in place of the one that is there. */
+void radix_replace(struct cpu *c, struct radix_node **root, uint64_t index, struct frame *f);
 /* Free all nodes of a tree without entries. */
 void radix_free(struct cpu *c, struct radix_node **root);
 

@@ -11,6 +11,7 @@
 #define QUIRE_MM_RMAP_H
 
 #include "base/assert.h"
+#include "mm/deferred_split.h"
 #include "mm/system.h"
 
 static inline int frame_mapcount(const struct frame *f)
@@ -145,7 +146,7 @@ static inline void rmap_partially_mapped(struct cpu *c, struct frame *head)
 	if (frame_flags(head) & FRAME_PARTIALLY_MAPPED)
 		return;
 	if (!(__atomic_fetch_or(&head->flags, FRAME_PARTIALLY_MAPPED, __ATOMIC_RELAXED) & FRAME_PARTIALLY_MAPPED))
-		vmstat_inc(c, VM_thp_deferred_split_page);
+		deferred_split_folio(c, head);
 }
 
 /* A PTE of an area with `vm_flags` no longer maps `page`. */

@@ -86,6 +86,7 @@ int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_
 		detach(m);
 		return boot_error(err, errlen, q->err, res);
 	}
+	deferred_split_boot(q);
 	hugetlb_boot(c, q);
 	m->hooks = (struct machine_hooks){ .fault = mm_fault, .context_switch = mm_switch, .run_begin = kthreads_begin };
 	*ret_q = q;
@@ -124,5 +125,5 @@ int quire_validate(struct quire *q)
 	list_for_each_entry(mm, &q->mms, link)
 		if (mm_validate(mm))
 			return -EINVAL;
-	return quire_validate_mappings(q) || hugetlb_validate(q) || anon_vma_validate(q) ? -EINVAL : 0;
+	return quire_validate_mappings(q) || deferred_split_validate(q) || hugetlb_validate(q) || anon_vma_validate(q) ? -EINVAL : 0;
 }

@@ -187,7 +187,18 @@ static void split_counts(struct cpu *c, struct vma *v, struct frame *head)
 	__atomic_sub_fetch(&v->mm->huge_mapped, 1, __ATOMIC_RELAXED);
 }
 
-ATTR_NOINLINE void thp_split_pmd(struct cpu *c, struct vma *v, const struct pt_ref *pmd, vaddr_t va)
+/* The mapping of the whole goes; entries that hold nothing stand for its pages. */
+static void split_frozen(struct cpu *c, struct vma *v, struct frame *head, pte_t e)
+{
+	if (e & PTE_DIRTY)
+		frame_set(head, FRAME_DIRTY);
+	rmap_remove_pmd(c, head, v->flags);
+	__atomic_sub_fetch(&v->mm->huge_mapped, 1, __ATOMIC_RELAXED);
+	frame_put(c, head);
+}
+
+/* freeze: only if it maps this folio, and with migration entries. */
+ATTR_NOINLINE static void split_pmd(struct cpu *c, struct vma *v, const struct pt_ref *pmd, vaddr_t va, struct frame *freeze)
 {
 	enum machine_path prev = machine_work(c, PATH_SPLIT_PMD, 1);
 	vaddr_t base = ALIGN_DOWN(va, PMD_SIZE);
@@ -195,7 +206,7 @@ ATTR_NOINLINE void thp_split_pmd(struct cpu *c, struct vma *v, const struct pt_r
 	pt_lock(c, pmd->table);
 	pte_t e = pte_read(c, pmd);
 
-	if (pmd_leaf(e)) {
+	if (freeze ? pmd_huge(e) && pte_pfn(e).v == frame_pfn(c->m, freeze).v : pmd_leaf(e)) {
 		struct frame *table = pt_withdraw(c, pmd->table);
 
 		/* Out of the hardware's reach, but still taken: no bit that it sets meanwhile is lost. */
@@ -204,14 +215,31 @@ ATTR_NOINLINE void thp_split_pmd(struct cpu *c, struct vma *v, const struct pt_r
 		if (e & PTE_PRESENT)
 			tlb_flush_for(c, v->mm, base, base + PMD_SIZE, PMD_SHIFT, false, FLUSH_SPLIT);
 		machine_path(c, PATH_SPLIT_PMD);
-		split_fill(c, v->mm->q, table, e);
-		if (!thp_is_zero(e) && pte_present(e))
+		bool frozen = freeze && !((e & PTE_SOFT_EXCLUSIVE) && frame_pinned(freeze));
+
+		split_fill(c, v->mm->q, table, frozen ? pte_to_migration(e) : e);
+		if (frozen)
+			split_frozen(c, v, freeze, e);
+		else if (!thp_is_zero(e) && pte_present(e))
 			split_counts(c, v, frame_of(c->m, pte_pfn(e)));
 		pte_write(c, pmd, pt_table_entry(c->m, table));
 		vmstat_inc(c, VM_thp_split_pmd);
 	}
 	pt_unlock(c, pmd->table);
 	machine_path(c, prev);
+}
+
+void thp_split_pmd(struct cpu *c, struct vma *v, const struct pt_ref *pmd, vaddr_t va)
+{
+	split_pmd(c, v, pmd, va, NULL);
+}
+
+void thp_split_folio_pmd(struct cpu *c, struct vma *v, struct frame *folio, vaddr_t va)
+{
+	struct pt_ref pmd;
+
+	if (!pt_pmd(c, v->mm, va, false, &pmd) && pmd_huge(pte_read(c, &pmd)))
+		split_pmd(c, v, &pmd, va, folio);
 }
 
 void thp_split_boundary(struct cpu *c, struct vma *v, vaddr_t va)

@@ -156,15 +156,18 @@ static bool flush_targets(struct cpu *c, const struct mm *mm, bool freed_tables,
 	return n != 0;
 }
 
+void tlb_acknowledge(struct cpu *c, unsigned id, uint32_t ctx, uint64_t first, uint64_t last)
+{
+	struct ctx_slot *slot = ctx_find(c->q->percpu[id], ctx);
+
+	if (slot)
+		__atomic_compare_exchange_n(&slot->tlb_gen, &first, last, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 /* `id` has flushed for generation gen: it need not do so again when it next switches to the address space. */
 static void flush_acknowledged(struct cpu *c, struct mm *mm, unsigned id, uint64_t gen, bool freed_tables)
 {
-	struct percpu *pc = c->q->percpu[id];
-	struct ctx_slot *slot = ctx_find(pc, mm->ctx);
-	uint64_t before = gen - 1;
-
-	if (slot)
-		__atomic_compare_exchange_n(&slot->tlb_gen, &before, gen, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	tlb_acknowledge(c, id, mm->ctx, gen - 1, gen);
 	if (freed_tables)
 		take_lazy_mm(c, mm, id);
 }

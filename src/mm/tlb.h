@@ -17,7 +17,11 @@
 
 /* What a flush is for; counted by it (quire_flush_*, quire_ipi_*). */
 enum flush_why {
-	FLUSH_OTHER, FLUSH_COW, FLUSH_SPLIT, FLUSH_FORK, FLUSH_UNSHARE, FLUSH_MUNMAP, FLUSH_MPROTECT, FLUSH_MADVISE, FLUSH_MREMAP, FLUSH_EXIT,
+	FLUSH_OTHER, FLUSH_COW, FLUSH_SPLIT, FLUSH_FORK, FLUSH_UNSHARE, FLUSH_MUNMAP, FLUSH_MPROTECT, FLUSH_MADVISE, FLUSH_MREMAP,
+	FLUSH_UNMAP,         /* an entry that the reverse map led to */
+	FLUSH_BATCH,         /* many of these at once (tlb_batch.h) */
+	FLUSH_BATCH_PENDING, /* by somebody who found such a batch's mark */
+	FLUSH_EXIT,
 	NR_FLUSH_WHYS
 };
 
@@ -52,16 +56,15 @@ void tlb_flush_mm_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end
 void tlb_flush_for(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, unsigned stride_shift, bool freed_tables, enum flush_why why);
 /*
  * May CPUs still hold what mm's tables no longer grant, because a flush has been put off (and will come before anything depends on
- * it)? The checkers of tlb_check.h ask. Nothing puts flushes off yet.
+ * it)? Answered by the mark (tlb_batch.h), so it may be said for longer than it is true. The checkers of tlb_check.h ask.
  */
-static inline bool tlb_deferred(const struct mm *mm)
-{
-	(void)mm;
-	return false;
-}
+bool tlb_deferred(const struct mm *mm);
 
 /* One page, after a copy on write. */
 void tlb_flush_page(struct cpu *c, struct mm *mm, vaddr_t va);
+
+/* CPU `id` has dropped everything that it had of context ctx when the address space was at generation `last`, if it was at `first` before. */
+void tlb_acknowledge(struct cpu *c, unsigned id, uint32_t ctx, uint64_t first, uint64_t last);
 
 /* c is about to free mm: nobody may keep it as the address space that it lazily left loaded. */
 void tlb_forget_mm(struct cpu *c, struct mm *mm);

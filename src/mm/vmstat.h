@@ -31,6 +31,13 @@
 	E(compact_success)                                                                          \
 	E(thp_fault_alloc)                                                                          \
 	E(thp_fault_fallback)                                                                       \
+	E(pgmigrate_success)                                                                        \
+	E(pgmigrate_fail)                                                                           \
+	E(thp_migration_success)                                                                    \
+	E(thp_migration_fail)                                                                       \
+	E(thp_migration_split)                                                                      \
+	E(thp_split_page)                                                                           \
+	E(thp_split_page_failed)                                                                    \
 	E(thp_split_pmd)                                                                            \
 	E(thp_zero_page_alloc)                                                                      \
 	E(thp_zero_page_alloc_failed)                                                               \
@@ -92,6 +99,10 @@
 	/* huge pages that were freed, and those of their 4 KiB parts that nobody had stored to (where contents are tags) */ \
 	E(quire_thp_freed)                                                                          \
 	E(quire_thp_freed_unwritten)                                                                \
+	/* faults that waited for a page that was being moved or split */                           \
+	E(quire_migration_waits)                                                                    \
+	/* flushes put off to a batch (tlb_batch.h), entry by entry */                              \
+	E(quire_tlb_deferred)                                                                       \
 	/* flushes on coming back to an address space that had been flushed meanwhile */            \
 	E(quire_flush_return)                                                                       \
 	VM_FLUSHES(E, quire_flush_) /* flushes by what called for them */                           \
@@ -99,7 +110,8 @@
 	E(quire_mmap_lock_write)
 
 /* What calls for a flush (enum flush_why in tlb.h, in this order). */
-#define VM_FLUSHES(E, p) E(p##other) E(p##cow) E(p##split) E(p##fork) E(p##unshare) E(p##munmap) E(p##mprotect) E(p##madvise) E(p##mremap) E(p##exit)
+#define VM_FLUSHES(E, p) E(p##other) E(p##cow) E(p##split) E(p##fork) E(p##unshare) E(p##munmap) E(p##mprotect) E(p##madvise) E(p##mremap) \
+	E(p##unmap) E(p##batch) E(p##batch_pending) E(p##exit)
 
 /* Gauges, in pages unless the name says otherwise. */
 #define VM_GAUGES(E)                                                                               \

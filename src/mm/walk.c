@@ -12,6 +12,7 @@
 #include "mm/fault.h"
 #include "mm/fork_shared.h"
 #include "mm/system.h"
+#include "mm/tlb_batch.h"
 #include "mm/walk_int.h"
 
 ATTR_NOINLINE struct frame *pt_pmd_table(struct cpu *c, struct mm *mm, vaddr_t va, vaddr_t *ret_next)
@@ -111,6 +112,7 @@ ATTR_NOINLINE static void range_ptes(struct pt_range *w, struct frame *table, va
 
 	machine_work(c, PATH_SCAN_TABLES, (end - start) >> PAGE_SHIFT);
 	pt_lock(c, table);
+	tlb_flush_batched_pending(c, w->v->mm);
 	for (vaddr_t va = start; va < end; va += PAGE_SIZE, pt_ref_next(&r)) {
 		pt_touch_line(c, &r, va == start);
 		if (!pte_peek(&r) || !w->pte(w, &r, va))

@@ -10,6 +10,7 @@
 #ifndef QUIRE_MM_ZONE_H
 #define QUIRE_MM_ZONE_H
 
+#include "mm/deferred_split.h"
 #include "mm/frame.h"
 
 #define MAX_ORDER 10 /* largest buddy block: 4 MiB */
@@ -79,6 +80,7 @@ struct node {
 	struct zone zones[NR_ZONES];
 	int fallback[MACHINE_MAX_NODES]; /* nodes by distance, itself first */
 	unsigned nr_fallback;
+	struct deferred_queue deferred; /* huge pages to split when memory is short */
 	uint64_t movable_pfn; /* c: where ZONE_MOVABLE starts; the node's end where it has none */
 	paddr_t boot_next, boot_limit; /* memmap.c, while booting: where this node's next structure goes */
 };

@@ -3,7 +3,7 @@
  *
  *   workload.c   parent and tasks: set-up, barrier, results       usemem.c   vm-scalability's access loops
  *   work_table.c the workloads                                    wis.c      will-it-scale's loops
- *   boot.c       initialisation of descriptors
+ *   boot.c       initialisation of descriptors                   thpscale.c  mmtests' faults in fragmented memory
  *   work_step.c  what all loops do: accesses, system calls, giving way, limits, contents
  *
  * Shared between tasks, which are threads on the host: `ready`, `left`, `go`, `some_done`, `error`, `oom` and `refs` (atomic); peaks and the
@@ -21,6 +21,7 @@
 #include <pthread.h>
 
 struct work_task;
+struct work;
 
 /* What makes a workload. */
 struct workload_kind {
@@ -32,6 +33,10 @@ struct workload_kind {
 	bool hugetlb;  /* usemem: on 2 MiB pages of the pool */
 	bool file, shared;     /* will-it-scale's maps: on a file; mapped shared */
 	bool hotplug;          /* boot.c */
+	bool advise;           /* thpscale: MADV_HUGEPAGE on what is faulted */
+	unsigned memory_percent; /* default size: of the machine's memory; 0: the table's */
+	bool common_file;      /* a file of all tasks' bytes and 16 MiB */
+	void (*conclude)(struct work *w); /* puts the workload's own figures together; may be NULL */
 	bool heap;             /* will-it-scale: the address space needs a heap */
 };
 
@@ -51,6 +56,8 @@ struct work {
 	struct mm *parent_mm;
 	struct mm *group_mm;    /* of threads; a reference of ours while they are started */
 	vaddr_t area;           /* prealloc: where it is, in all address spaces */
+	struct mfile *file;     /* common_file */
+	unsigned at_barrier;    /* atomic */
 	unsigned expected, ready, left;
 	bool go, oom, stopping, some_done; /* some_done: a task has done its work */
 	int error;
@@ -66,6 +73,11 @@ struct work {
 /* How far a task was at a moment. */
 struct work_mark {
 	uint64_t ns, ops, blocks, fault_ns, pass_ns;
+};
+
+/* thpscale's samples: [0] blocks that got base pages, [1] a huge one. */
+struct work_thp {
+	uint64_t n[2], ns[2], max_ns[2], local, anoninit_ns, fileinit_ns;
 };
 
 struct work_task {
@@ -86,6 +98,7 @@ struct work_task {
 	struct work_mark from, to;  /* usemem's walks in order: the time in which all tasks were at work; ns 0: not there yet */
 	uint64_t checked, wrong, cpu_ns, wall_ns; /* the last two: from the go on, on the host */
 	struct workload_phase phase_4k, phase_2m;
+	struct work_thp thp;
 } __attribute__((aligned(64)));
 
 /* ---- work_step.c ---- */
@@ -111,6 +124,8 @@ bool work_verify(struct work_task *k, vaddr_t va, uint64_t value, bool or_zero);
 
 /* System calls: time counted, errors not yet noted. */
 int64_t work_mmap(struct work_task *k, uint64_t len, unsigned flags, struct mfile *file);
+int64_t work_mmap_at(struct work_task *k, uint64_t len, unsigned prot, unsigned flags, struct mfile *file, uint64_t offset);
+int64_t work_mincore(struct work_task *k, vaddr_t va, uint64_t len, uint8_t *vec);
 int64_t work_munmap(struct work_task *k, vaddr_t va, uint64_t len);
 int64_t work_brk(struct work_task *k, vaddr_t brk);
 int64_t work_madvise(struct work_task *k, vaddr_t va, uint64_t len, int advice);
@@ -136,6 +151,10 @@ bool wis_mmap(struct work_task *k);
 bool wis_malloc(struct work_task *k);
 bool wis_brk(struct work_task *k);
 bool wis_tlb_flush(struct work_task *k);
+
+/* ---- thpscale.c ---- */
+bool thpscale_run(struct work_task *k);
+void thpscale_conclude(struct work *w);
 
 /* ---- boot.c: in place of parent and tasks ---- */
 int boot_run(struct quire *q, const struct workload *wl, const struct workload_options *o, struct workload_result *ret, char *err,

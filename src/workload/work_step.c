@@ -134,10 +134,24 @@ static void leave(struct work_task *k, uint64_t since)
 	k->sys_ns += work_now(k) - since;
 }
 
-int64_t work_mmap(struct work_task *k, uint64_t len, unsigned flags, struct mfile *file)
+int64_t work_mmap_at(struct work_task *k, uint64_t len, unsigned prot, unsigned flags, struct mfile *file, uint64_t offset)
 {
 	uint64_t since = enter(k);
-	int64_t r = mm_mmap(k->c, k->mm, 0, len, UAPI_PROT_READ | UAPI_PROT_WRITE, flags | (file ? 0 : UAPI_MAP_ANONYMOUS), file, 0);
+	int64_t r = mm_mmap(k->c, k->mm, 0, len, prot, flags | (file ? 0 : UAPI_MAP_ANONYMOUS), file, offset);
+
+	leave(k, since);
+	return r;
+}
+
+int64_t work_mmap(struct work_task *k, uint64_t len, unsigned flags, struct mfile *file)
+{
+	return work_mmap_at(k, len, UAPI_PROT_READ | UAPI_PROT_WRITE, flags, file, 0);
+}
+
+int64_t work_mincore(struct work_task *k, vaddr_t va, uint64_t len, uint8_t *vec)
+{
+	uint64_t since = enter(k);
+	int64_t r = mm_mincore(k->c, k->mm, va, len, vec);
 
 	leave(k, since);
 	return r;

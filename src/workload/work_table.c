@@ -38,6 +38,12 @@ static const struct workload_kind mmap2 = { .run = wis_mmap, .file = true };
 static const struct workload_kind brk1 = { .run = wis_brk, .heap = true };
 static const struct workload_kind tlb_flush1 = { .run = wis_tlb_flush, .file = true };
 static const struct workload_kind tlb_flush2 = { .run = wis_tlb_flush };
+static const struct workload_kind thpscale = {
+	.run = thpscale_run, .memory_percent = 80, .common_file = true, .conclude = thpscale_conclude
+};
+static const struct workload_kind thpscale_advised = {
+	.run = thpscale_run, .memory_percent = 80, .common_file = true, .conclude = thpscale_conclude, .advise = true
+};
 static const struct workload_kind boot = { 0 };
 static const struct workload_kind hotplug = { .hotplug = true };
 static const struct workload_kind tlb_flush3 = { .run = wis_tlb_flush, .file = true, .shared = true };
@@ -113,6 +119,11 @@ const struct workload workload_table[] = {
 	WIS("tlb_flush1-mt", "tlb_flush1 by threads of one process, a file each", 128 * MIB, true, tlb_flush1),
 	WIS("tlb_flush2-mt", "tlb_flush2 by threads of one process: each operation is a shootdown to all others", MIB, true, tlb_flush2),
 	WIS("tlb_flush3-mt", "tlb_flush3 by threads of one process, a file each", 128 * MIB, true, tlb_flush3),
+	{ "thpscale", "mmtests: thpscale TASKS SIZE FILE 0",
+	  "threads fragment 80 % of memory, then fault 2 MiB blocks: how long, and how many get huge pages", "fault_both_ns", "ns", GIB, false,
+	  true, &thpscale, false },
+	{ "thpscale-madvhugepage", "mmtests: thpscale TASKS SIZE FILE 1", "thpscale with MADV_HUGEPAGE on what is faulted", "fault_both_ns",
+	  "ns", GIB, false, true, &thpscale_advised, false },
 	{ "boot", "Linux: deferred initialisation of struct page", "descriptors of --size of memory are initialised and freed, as quire.memmap_init says",
 	  "descriptors_per_s", "descriptors/s", 8 * GIB, false, true, &boot, true },
 	{ "hotplug", "Linux: memmap_init_zone_device", "descriptors of --size of device memory are added, as quire.hotplug_init says",

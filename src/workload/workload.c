@@ -18,6 +18,7 @@
 
 #define TASKS_MAX 65536U
 #define SIZE_MAX_BYTES (1ULL << 46)
+#define COMMON_FILE_SLACK (16ULL << 20)
 #define HEAP_START 0x555555600000UL /* where exec would put it, there being none here */
 
 static bool stop_seen(const struct work *w)
@@ -204,6 +205,9 @@ static void parent_main(struct cpu *c, struct task *t)
 	w->start_ns = machine_now_ns(c);
 	if (w->kind->prealloc)
 		prealloc(w, c);
+	if (w->kind->common_file &&
+	    file_create(c, w->q, 0, (uint64_t)w->nr * w->task_bytes + COMMON_FILE_SLACK, false, &w->file))
+		w->oom = true;
 	work_account(w);
 	w->fork_ns = machine_now_ns(c);
 	if (!w->oom)
@@ -284,6 +288,15 @@ static int check_pool(struct work *w)
 	return -EINVAL;
 }
 
+static uint64_t memory_of(const struct machine *m)
+{
+	uint64_t frames = 0;
+
+	for (unsigned n = 0; n < m->nr_nodes; n++)
+		frames += m->nodes[n].end_pfn - m->nodes[n].start_pfn;
+	return frames * PAGE_SIZE;
+}
+
 /* Whole huge pages where there is room for one, so that counts are exact; else whole pages. */
 static int share_out(struct work *w)
 {
@@ -291,6 +304,8 @@ static int share_out(struct work *w)
 
 	if (w->kind->prealloc)
 		share = !w->kind->prefault ? 1 : w->w->threads ? 2 : share + 1;
+	if (!size && w->kind->memory_percent)
+		size = memory_of(w->m) / 100 * w->kind->memory_percent;
 	if (size || !w->w->per_task)
 		size = (size ? size : w->w->size) / share;
 	else
@@ -479,6 +494,8 @@ static int conclude(struct work *w)
 		cpu += w->model ? w->t[i].task.cpu_time_ps / PS_PER_NS : w->t[i].cpu_ns;
 	}
 	steady(w);
+	if (w->kind->conclude)
+		w->kind->conclude(w);
 	r->cpu_ns = cpu + (w->model ? w->parent.cpu_time_ps / PS_PER_NS : w->parent_cpu_ns);
 	r->refs = r->loads + r->stores;
 	r->task_kernel_ns += w->go ? faults : 0;
@@ -512,6 +529,8 @@ static void clean_up(struct work *w)
 		mm_put(c, w->group_mm);
 	if (w->parent_mm)
 		mm_put(c, w->parent_mm);
+	if (w->file)
+		file_put(c, w->file);
 }
 
 static int run_tasks(struct work *w)

@@ -1,0 +1,22 @@
+/*
+ * Splitting a compound folio of anonymous memory into base pages (split.c; mechanism 4).
+ * Source: the kernel's description of transparent huge pages; "mm: huge_memory: batch tlb flush when splitting a pte-mapped THP".
+ */
+#ifndef QUIRE_MM_SPLIT_H
+#define QUIRE_MM_SPLIT_H
+
+#include "mm/frame.h"
+
+/*
+ * The caller holds one reference on the folio and its lock. On success it holds both on `keep`, one of the folio's frames (NULL: the
+ * first), which is a base page now; the others are unlocked, and either on `parts` with a reference of the caller's each, linked by lru, or, if
+ * that is NULL, let go: those that nobody maps are free then. 0, or with nothing changed:
+ * -EINVAL (not one that can be split), -EBUSY (its mappings can't be found or changed now), -EAGAIN (somebody else holds a reference).
+ * Counted in thp_split_page or thp_split_page_failed. May sleep; no locks but mmap_lock may be held.
+ */
+int folio_split(struct cpu *c, struct frame *folio, struct frame *keep, struct list_head *parts);
+
+/* Do mappings, the caller's reference and what is known account for all references? If not a split or migration is in vain. */
+bool folio_can_split(const struct frame *folio);
+
+#endif
