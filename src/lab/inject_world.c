@@ -9,6 +9,7 @@
 #include "machine/null.h"
 #include "mm/fault.h"
 #include "mm/gup.h"
+#include "mm/lru.h"
 #include "mm/system.h"
 #include "mm/uapi.h"
 
@@ -421,6 +422,7 @@ static int run_step(struct iworld *w, const struct inject_step *s, enum inject_o
 
 static uint64_t drained_free(struct iworld *w)
 {
+	lru_add_drain(w->c);
 	slab_drain(w->c);
 	pcp_drain(w->c);
 	return memory_free_pages(w->q, NID_NONE);

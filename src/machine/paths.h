@@ -95,6 +95,10 @@
 	PATH(LAZYFREE, "page tables: mark a page lazyfree", "lazyfree_pte,lazyfree_huge_pmd")       \
 	PATH(MLOCK_PAGE, "page tables: lock or unlock a page", "mlock_pte,mlock_huge_pmd")          \
 	PATH(MOVE_TABLES, "page tables: move a page", "move_pte")                                   \
+	/* lists of reclaim */                                                                      \
+	PATH(LRU_ADD, "lists of reclaim: add or move a page", "folio_add_lru,batch_drain,do_add,do_activate,do_deactivate,do_deactivate_file,do_lazyfree") \
+	PATH(LRU_RELEASE, "lists of reclaim: the end of a page", "lru_release,put_some")            \
+	PATH(LRU_ISOLATE, "lists of reclaim: take off and put back", "folio_isolate_lru,folio_putback_lru") \
 	PATH(SPLIT_PMD, "huge page: split of the mapping", "thp_split_pmd,split_fill,split_counts") \
 	PATH(RMAP_WALK, "reverse map: an area or an entry", "rmap_walk,walk_areas,pvmw_next,find_table,next_pte,interval_first,interval_next,subtree_first") \
 	PATH(HUGETLB_MAP, "page tables: a page of a pool", "hugetlb_zap,zap_one,hugetlb_protect,hugetlb_fork,fork_one,share,hugetlb_move,move_one,hugetlb_rmap_add,hugetlb_rmap_del,find_record,hugetlb_entry") \

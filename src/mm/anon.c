@@ -8,6 +8,7 @@
  */
 #include "base/errno.h"
 #include "mm/fault_int.h"
+#include "mm/lru.h"
 
 ATTR_NOINLINE void map_anon(struct fault *f, struct frame *page)
 {
@@ -19,6 +20,7 @@ ATTR_NOINLINE void map_anon(struct fault *f, struct frame *page)
 	rmap_add_new(c, page);
 	if (f->v->flags & VM_LOCKED)
 		rmap_mlock(c, page);
+	folio_add_lru(c, page);
 	mm_rss_add(c, f->mm, RSS_ANON, 1);
 	pte_write(c, &f->pte, pte_owned(c->m, page, f->v->flags));
 	c->fault_entry = f->pte.entry;
@@ -72,13 +74,9 @@ ATTR_NOINLINE static void wp_reuse(struct fault *f, struct frame *head)
 	pte_t bits = (f->v->flags & VM_WRITE ? PTE_WRITE | PTE_DIRTY : 0) | PTE_ACCESSED;
 
 	if (frame_flags(head) & FRAME_ANON) {
-		bits |= PTE_SOFT_EXCLUSIVE;
+		bits |= PTE_SOFT_EXCLUSIVE; /* also of a lazily freed one: reclaim will find it dirty */
 		if (!(f->orig & PTE_SOFT_EXCLUSIVE))
 			page_move_anon_rmap(head, f->v);
-		if (frame_flags(head) & FRAME_LAZYFREE) {
-			frame_clear(head, FRAME_LAZYFREE);
-			frame_set(head, FRAME_SWAPBACKED);
-		}
 	} else {
 		frame_set(head, FRAME_DIRTY);
 	}
@@ -145,12 +143,23 @@ ATTR_NOINLINE static int wp_copy(struct fault *f, struct frame *old)
 	return rc;
 }
 
+#define REFS_MAYBE_BATCHES 3 /* the mapping's, and those of two batches: above that, emptying this CPU's can't help */
+
 /* May the page be written in place? Nobody else maps or holds it. Under the table's lock. */
 static bool wp_may_reuse(const struct fault *f, const struct frame *head)
 {
 	if (f->v->flags & VM_SHARED)
 		return true;
-	return (frame_flags(head) & FRAME_ANON) && ((f->orig & PTE_SOFT_EXCLUSIVE) || frame_refcount(head) == 1);
+	if (!(frame_flags(head) & FRAME_ANON))
+		return false;
+	if (f->orig & PTE_SOFT_EXCLUSIVE)
+		return true;
+	if (frame_refcount(head) > REFS_MAYBE_BATCHES)
+		return false;
+	/* On no list: in a batch, this CPU's most likely. Others' are not worth waiting for. */
+	if (!(frame_flags(head) & FRAME_LRU))
+		lru_add_drain(f->c);
+	return frame_refcount(head) == 1;
 }
 
 ATTR_NOINLINE int fault_wp(struct fault *f)

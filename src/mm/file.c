@@ -18,8 +18,8 @@
 #include "base/assert.h"
 #include "base/errno.h"
 #include "base/rng.h"
+#include "mm/lru.h"
 #include "mm/radix.h"
-#include "mm/rmap.h"
 #include "mm/system.h"
 #include "mm/text.h"
 
@@ -148,7 +148,7 @@ static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, en
  */
 static void page_forget(struct frame *page)
 {
-	frame_clear(page, FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE);
+	frame_clear(page, FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED);
 }
 
 /* 0, -ENOMEM, -EEXIST, -ENXIO. */
@@ -174,17 +174,20 @@ static int file_add(struct cpu *c, struct mfile *f, uint64_t index, enum page_fi
 	int err = -ENOMEM;
 
 	if (page) {
-		__atomic_add_fetch(&page->refcount, ret != NULL, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&page->refcount, 1, __ATOMIC_RELAXED); /* once it is entered, others may take it out again */
 		err = fill == FILL_READ && machine_inject(c, INJECT_IO, PAGE_SIZE) ? -EIO : page_enter(c, f, index, page);
 	}
 	if (!err) {
+		folio_add_lru(c, page);
 		vmstat_inc(c, VM_nr_file_pages);
 		vmstat_add(c, VM_nr_shmem, f->shmem);
 		if (ret)
 			*ret = page;
+		else
+			frame_put(c, page);
 	} else if (page) {
 		page_forget(page);
-		__atomic_sub_fetch(&page->refcount, ret != NULL, __ATOMIC_RELAXED);
+		__atomic_sub_fetch(&page->refcount, 1, __ATOMIC_RELAXED);
 		frame_put(c, page);
 	}
 	machine_path(c, outer);
@@ -241,6 +244,7 @@ static void file_remove(struct cpu *c, struct mfile *f, uint64_t from)
 		frame_put(c, page);
 		from++;
 	}
+	lru_add_drain(c);
 	machine_path(c, outer);
 }
 
@@ -481,7 +485,7 @@ static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off,
 		frame_set(page, FRAME_DIRTY);
 	}
 	if (rw_counts_as_use(f, index, off, write))
-		frame_mark_accessed(c, page);
+		folio_mark_accessed(c, page);
 	frame_put(c, page);
 	return 0;
 }

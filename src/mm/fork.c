@@ -15,6 +15,7 @@
 #include "mm/fault_int.h"
 #include "mm/fork_shared.h"
 #include "mm/hugecopy.h"
+#include "mm/lru.h"
 #include "mm/nonpresent.h"
 
 struct fork_copy {
@@ -73,6 +74,7 @@ ATTR_NOINLINE static int fork_copy_pinned(struct fork_copy *k, pte_t e, const st
 	frame_set_anon(copy, k->v, vma_page_index(k->v, va));
 	frame_set(copy, FRAME_ANON | FRAME_SWAPBACKED);
 	rmap_add_pte(c, copy, copy);
+	folio_add_lru(c, copy);
 	k->rss[RSS_ANON]++;
 	k->entries++;
 	k->pinned++;

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "mm/alloc_int.h"
 #include "mm/deferred_split.h"
+#include "mm/lru.h"
 
 void frame_touch_charged(struct cpu *c, const struct frame *f, enum touch_kind kind)
 {
@@ -44,10 +45,13 @@ void frame_put(struct cpu *c, struct frame *head)
 	ASSERT(now >= 0);
 	frame_touch(c, head, TOUCH_ATOMIC);
 	if (!now) {
-		if (unlikely(frame_flags(head) & FRAME_HUGETLB))
+		if (unlikely(frame_flags(head) & FRAME_HUGETLB)) {
 			hugetlb_free(c, head);
-		else
-			page_free(c, head, frame_order(head));
+			return;
+		}
+		if (frame_flags(head) & FRAME_LRU)
+			lru_release(c, head);
+		page_free(c, head, frame_order(head));
 	}
 }
 
@@ -127,7 +131,7 @@ static void count_unwritten(struct cpu *c, const struct frame *head, unsigned or
 void frame_unprep(struct cpu *c, struct frame *f, unsigned order)
 {
 	ASSERT(f->refcount == 0 && f->mapcount == -1 && frame_order(f) == order);
-	ASSERT(!(frame_flags(f) & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP | FRAME_FILE)));
+	ASSERT(!(frame_flags(f) & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP | FRAME_FILE | FRAME_LRU | FRAME_ISOLATED)));
 	ASSERT(f->priv == 0);
 	frame_touch(c, f, TOUCH_WRITE);
 	if (frame_flags(f) & FRAME_HEAD) {

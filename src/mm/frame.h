@@ -34,6 +34,7 @@
 #define FRAME_ANON_EXCLUSIVE (1ULL << 8) /* this mapping owns it: a write fault may reuse it */
 #define FRAME_DIRTY (1ULL << 9)
 #define FRAME_REFERENCED (1ULL << 10)
+#define FRAME_UNEVICTABLE (1ULL << 11) /* locked in memory (lru.h) */
 #define FRAME_LRU (1ULL << 12)
 #define FRAME_ACTIVE (1ULL << 13)
 #define FRAME_SWAPBACKED (1ULL << 14)
@@ -47,6 +48,8 @@
 #define FRAME_TABLE_PINNED (1ULL << 22) /* table: may map pinned pages, or have entries that are neither empty nor present */
 #define FRAME_DEFERRED (1ULL << 25) /* compound head: on its node's queue of folios to split (deferred_split.h) */
 #define FRAME_CLEARED (1ULL << 31) /* on a CPU's list, and taken from it: its bytes are zero */
+#define FRAME_WORKINGSET (1ULL << 26)   /* was active when it was last reclaimed, or deactivated */
+#define FRAME_ISOLATED (1ULL << 27)     /* taken off its list of reclaim for a while */
 #define FRAME_HUGETLB (1ULL << 23) /* head of a page of a huge-page pool (hugetlb.h) */
 #define FRAME_HUGETLB_FREE (1ULL << 24) /* ... that is on its node's list */
 #define FRAME_WAITERS (1ULL << 26) /* folio: somebody may wait for FRAME_LOCKED or FRAME_WRITEBACK (folio_lock.h) */

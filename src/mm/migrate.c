@@ -11,6 +11,7 @@
  */
 #include "base/errno.h"
 #include "mm/folio_lock.h"
+#include "mm/lru.h"
 #include "mm/migrate.h"
 #include "mm/rmap.h"
 #include "mm/split.h"
@@ -53,6 +54,8 @@ static void splice(struct list_head *from, struct list_head *to)
 static void finish(struct migrate *m, struct frame *folio)
 {
 	list_del(&folio->lru);
+	if (frame_flags(folio) & FRAME_ISOLATED)
+		folio_forget_isolated(m->c, folio);
 	frame_put(m->c, folio);
 }
 
@@ -301,15 +304,22 @@ int migrate_pages(struct cpu *c, struct list_head *from, const struct migrate_ta
 
 int migrate_isolate(struct cpu *c, struct frame *folio, struct list_head *to)
 {
+	bool done;
+
 	if (!frame_tryget(c, folio))
 		return -EBUSY;
-	list_add_tail(&folio->lru, to);
-	return 0;
+	if (!(frame_flags(folio) & (FRAME_LRU | FRAME_ISOLATED)))
+		lru_add_drain_all(c); /* some CPU's batch has it */
+	done = folio_isolate_lru(c, folio);
+	if (done)
+		list_add_tail(&folio->lru, to);
+	frame_put(c, folio);
+	return done ? 0 : -EBUSY;
 }
 
 void migrate_putback_one(struct cpu *c, struct frame *folio)
 {
-	frame_put(c, folio);
+	folio_putback_lru(c, folio);
 }
 
 void migrate_putback(struct cpu *c, struct list_head *from)

@@ -12,13 +12,14 @@
 #include "mm/alloc_int.h"
 #include "mm/anon_vma.h"
 #include "mm/folio_lock.h"
+#include "mm/lru.h"
 #include "mm/migrate.h"
 #include "mm/rmap.h"
 #include "mm/unmap.h"
 
 /* What moves along with the contents. */
 #define MIGRATE_KEEP                                                                                                    \
-	(FRAME_ANON | FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE | FRAME_LAZYFREE)
+	(FRAME_ANON | FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE | FRAME_UNEVICTABLE | FRAME_WORKINGSET | FRAME_LAZYFREE)
 
 static void put_target(struct cpu *c, struct frame *dst, const struct migrate_target *t)
 {
@@ -105,8 +106,9 @@ static void take_over(struct cpu *c, struct frame *dst, struct frame *src)
 }
 
 /* src is known to nobody any more: no page of anything. */
-static void forget_src(struct frame *src)
+static void forget_src(struct cpu *c, struct frame *src)
 {
+	folio_forget_isolated(c, src);
 	frame_clear(src, MIGRATE_KEEP & ~FRAME_ANON);
 }
 
@@ -119,7 +121,7 @@ static int move_anon(struct cpu *c, struct migration *g)
 	if (rc)
 		return rc;
 	take_over(c, g->dst, g->src);
-	forget_src(g->src);
+	forget_src(c, g->src);
 	return 0;
 }
 
@@ -154,7 +156,8 @@ ATTR_NOINLINE int migrate_folio_move(struct cpu *c, struct migration *g, enum mi
 		folio_unlock(c, g->src);
 		if (g->anon_vma)
 			anon_vma_put(c, g->anon_vma);
-		migrate_putback_one(c, g->dst); /* to the lists, with the reference that it came with */
+		folio_add_lru(c, g->dst);
+		frame_put(c, g->dst); /* the one that it came with */
 	}
 	machine_path(c, prev);
 	return rc;

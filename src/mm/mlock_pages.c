@@ -45,5 +45,7 @@ void mlock_range(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, bool 
 {
 	struct pt_range w = { .c = c, .v = v, .arg = &lock, .huge = mlock_huge_pmd, .pte = mlock_pte };
 
+	lru_add_drain(c); /* what is on no list yet goes to the right one at once */
 	pt_for_range(&w, start, end);
+	lru_add_drain(c);
 }

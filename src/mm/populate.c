@@ -38,7 +38,7 @@ static void use_page(struct cpu *c, const struct pt_ref *pte, bool write)
 			frame_touch(c, head, TOUCH_ATOMIC);
 			frame_set(head, FRAME_DIRTY);
 		}
-		frame_mark_accessed(c, head);
+		folio_mark_accessed(c, head);
 	}
 	pt_unlock(c, pte->table);
 }

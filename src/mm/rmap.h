@@ -12,7 +12,7 @@
 
 #include "base/assert.h"
 #include "mm/deferred_split.h"
-#include "mm/system.h"
+#include "mm/lru.h"
 
 static inline int frame_mapcount(const struct frame *f)
 {
@@ -73,24 +73,6 @@ static inline void mm_rss_add(struct cpu *c, struct mm *mm, enum rss_kind kind, 
 
 /* ---- */
 
-/*
- * The folio was used in a way that no entry's accessed bit tells: by a call that brought it in, by read(2), or through an entry that has gone since.
- * The first time marks it, the second makes it active and takes the mark back; what is locked keeps the mark it has.
- */
-static inline void frame_mark_accessed(struct cpu *c, struct frame *head)
-{
-	uint64_t flags = frame_flags(head);
-
-	if (!(flags & FRAME_REFERENCED)) {
-		frame_touch(c, head, TOUCH_ATOMIC);
-		frame_set(head, FRAME_REFERENCED);
-	} else if (!(flags & FRAME_ACTIVE) && !frame_mlocked(head)) {
-		frame_touch(c, head, TOUCH_ATOMIC);
-		frame_set(head, FRAME_ACTIVE);
-		frame_clear(head, FRAME_REFERENCED);
-	}
-}
-
 /* One more VM_LOCKED area maps the folio. */
 static inline void rmap_mlock(struct cpu *c, struct frame *head)
 {
@@ -99,10 +81,9 @@ static inline void rmap_mlock(struct cpu *c, struct frame *head)
 	frame_touch(c, head, TOUCH_ATOMIC);
 	if (__atomic_fetch_add(&head->nr_locked, 1, __ATOMIC_RELAXED))
 		return;
-	if (frame_flags(head) & FRAME_ACTIVE)
-		frame_clear(head, FRAME_ACTIVE); /* it leaves the lists of what ages */
 	vmstat_add(c, VM_nr_mlock, nr);
 	vmstat_add(c, VM_unevictable_pgs_mlocked, nr);
+	folio_mlock_changed(c, head);
 }
 
 static inline void rmap_munlock(struct cpu *c, struct frame *head)
@@ -116,6 +97,7 @@ static inline void rmap_munlock(struct cpu *c, struct frame *head)
 		return;
 	vmstat_add(c, VM_nr_mlock, -nr);
 	vmstat_add(c, VM_unevictable_pgs_munlocked, nr);
+	folio_mlock_changed(c, head);
 }
 
 /* A PTE maps `page` from now on. */

@@ -21,12 +21,16 @@
 #include "mm/anon_vma.h"
 #include "mm/deferred_split.h"
 #include "mm/folio_lock.h"
+#include "mm/lru.h"
 #include "mm/rmap.h"
 #include "mm/unmap.h"
 
 /* What every part of the folio has in common with the whole. */
 #define SPLIT_KEEP                                                                                                      \
-	(FRAME_ANON | FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE | FRAME_LAZYFREE | FRAME_LOCKED)
+	(FRAME_ANON | FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE | FRAME_LAZYFREE | FRAME_WORKINGSET | FRAME_LOCKED)
+
+/* Of the folio itself: where it is among the lists of reclaim. */
+#define SPLIT_KEEP_PLACE (FRAME_LRU | FRAME_UNEVICTABLE | FRAME_ISOLATED)
 
 bool folio_can_split(const struct frame *folio)
 {
@@ -56,9 +60,9 @@ static bool freeze(struct cpu *c, struct frame *folio, int32_t expected)
 }
 
 /* The folio, which nobody can reach, becomes n folios, locked, with one reference each. */
-ATTR_NOINLINE static void split_frames(struct cpu *c, struct frame *folio, uint64_t n)
+ATTR_NOINLINE static void split_frames(struct cpu *c, struct frame *folio, uint64_t n, bool parts)
 {
-	uint64_t keep = frame_flags(folio) & SPLIT_KEEP;
+	uint64_t keep = frame_flags(folio) & SPLIT_KEEP, place = frame_flags(folio) & SPLIT_KEEP_PLACE;
 
 	(void)machine_work(c, PATH_SPLIT_FRAMES, n);
 	deferred_split_unqueue(c, folio);
@@ -76,7 +80,8 @@ ATTR_NOINLINE static void split_frames(struct cpu *c, struct frame *folio, uint6
 	}
 	machine_touch(c, frame_desc_pa(c->q, folio + 1), (n - 1) * sizeof(*folio), TOUCH_WRITE);
 	folio->memcg = 0;
-	frame_flags_put(folio, (frame_flags(folio) & FRAME_PLACE_MASK) | keep);
+	frame_flags_put(folio, (frame_flags(folio) & FRAME_PLACE_MASK) | keep | place);
+	lru_split(c, folio, (unsigned)n, parts);
 	__atomic_store_n(&folio->refcount, 1, __ATOMIC_RELEASE);
 	frame_touch(c, folio, TOUCH_WRITE);
 }
@@ -95,7 +100,7 @@ static void release_parts(struct cpu *c, struct frame *folio, uint64_t n, struct
 	}
 }
 
-static int split_locked(struct cpu *c, struct frame *folio)
+static int split_locked(struct cpu *c, struct frame *folio, bool parts)
 {
 	uint64_t n = frame_nr_pages(folio);
 
@@ -107,7 +112,7 @@ static int split_locked(struct cpu *c, struct frame *folio)
 		remove_migration_ptes(c, folio, folio, true);
 		return -EAGAIN;
 	}
-	split_frames(c, folio, n);
+	split_frames(c, folio, n, parts);
 	for (uint64_t i = 0; i < n; i++)
 		remove_migration_ptes(c, folio + i, folio + i, true);
 	return 0;
@@ -128,7 +133,7 @@ ATTR_NOINLINE int folio_split(struct cpu *c, struct frame *folio, struct frame *
 	}
 	if (av) {
 		machine_write_lock(c, &av->root->lock);
-		rc = split_locked(c, folio);
+		rc = split_locked(c, folio, parts != NULL);
 		machine_write_unlock(c, &av->root->lock);
 		anon_vma_put(c, av);
 	}

@@ -9,8 +9,8 @@
 
 /*
  * The caller holds one reference on the folio and its lock. On success it holds both on `keep`, one of the folio's frames (NULL: the
- * first), which is a base page now; the others are unlocked, and either on `parts` with a reference of the caller's each, linked by lru, or, if
- * that is NULL, let go: those that nobody maps are free then. 0, or with nothing changed:
+ * first), which is a base page now; the others are unlocked, and either on `parts`, isolated as the folio was (lru.h), with a reference of the
+ * caller's each, linked by lru, or, if that is NULL, let go: on the lists of reclaim, and those that nobody maps are free then. 0, or with nothing changed:
  * -EINVAL (not one that can be split), -EBUSY (its mappings can't be found or changed now), -EAGAIN (somebody else holds a reference).
  * Counted in thp_split_page or thp_split_page_failed. May sleep; no locks but mmap_lock may be held.
  */

@@ -8,6 +8,7 @@
 #include "mm/anon_vma.h"
 #include "mm/fault.h"
 #include "mm/kthread.h"
+#include "mm/lru.h"
 #include "mm/text.h"
 #include "mm/tlb.h"
 
@@ -88,6 +89,8 @@ int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_
 	}
 	deferred_split_boot(q);
 	hugetlb_boot(c, q);
+	for (unsigned i = 0; i < m->nr_nodes; i++)
+		lruvec_init(q, &q->nodes[i].lruvec, (int)i);
 	m->hooks = (struct machine_hooks){ .fault = mm_fault, .context_switch = mm_switch, .run_begin = kthreads_begin };
 	*ret_q = q;
 	return 0;
@@ -105,6 +108,7 @@ int quire_shutdown(struct quire *q)
 		frame_put(c, q->huge_zero);
 	q->huge_zero = NULL;
 	hugetlb_shutdown(c, q);
+	lru_add_drain_all(c);
 	/* Outside of tasks only CPU 0 may execute: it does the others' work with their areas. */
 	for (unsigned i = 0; i < m->nr_cpus; i++) {
 		c->pc = q->percpu[i];
@@ -125,5 +129,6 @@ int quire_validate(struct quire *q)
 	list_for_each_entry(mm, &q->mms, link)
 		if (mm_validate(mm))
 			return -EINVAL;
-	return quire_validate_mappings(q) || deferred_split_validate(q) || hugetlb_validate(q) || anon_vma_validate(q) ? -EINVAL : 0;
+	return quire_validate_mappings(q) || deferred_split_validate(q) || hugetlb_validate(q) || anon_vma_validate(q) || lru_validate(q) ? -EINVAL :
+																	     0;
 }

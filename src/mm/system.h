@@ -45,6 +45,19 @@ struct ctx_slot {
 #define LOADED_LEAVING 2UL /* somebody is taking the CPU out of the address space's mask */
 #define LOADED_MM (~(LOADED_LAZY | LOADED_LEAVING))
 
+/* Jobs for the lists of reclaim that a CPU collects (lru_batch.c), in the order in which they are done. */
+#define LRU_BATCH_SIZE 31
+enum lru_batch_kind {
+	LRU_BATCH_ADD, LRU_BATCH_DEACTIVATE_FILE, LRU_BATCH_DEACTIVATE, LRU_BATCH_LAZYFREE, LRU_BATCH_ACTIVATE, LRU_BATCH_MLOCK,
+	NR_LRU_BATCHES
+};
+
+struct lru_batch {
+	uint32_t nr;  /* slots that its CPU has filled since it emptied them last; only its CPU looks */
+	bool draining; /* atomic: somebody is emptying it */
+	struct frame *folio[LRU_BATCH_SIZE]; /* atomic: NULL, or a folio with a reference of the batch's */
+};
+
 enum fault_kind { FK_ANON_4K, FK_ANON_2M, FK_ZERO, FK_COW_4K, FK_COW_2M, FK_FILE, FK_OTHER, NR_FAULT_KINDS };
 
 /*
@@ -71,6 +84,7 @@ struct percpu {
 		uint32_t count;
 	} magazine[NR_SLABS];
 	paddr_t pa; /* modelled address of this CPU's area */
+	struct lru_batch lru[NR_LRU_BATCHES];
 	/* tlb.c */
 	uintptr_t loaded; /* the address space that is loaded, 0 none, and LOADED_* */
 	struct ctx_slot ctx[PERCPU_CTX_SLOTS];

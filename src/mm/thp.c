@@ -10,6 +10,7 @@
 #include "base/errno.h"
 #include "mm/fault_int.h"
 #include "mm/hugecopy.h"
+#include "mm/lru.h"
 
 bool thp_allowed(const struct mm *mm, const struct vma *v, vaddr_t va)
 {
@@ -50,6 +51,7 @@ ATTR_NOINLINE void thp_map(struct fault *f, struct frame *head)
 	rmap_add_pmd(c, head);
 	if (f->v->flags & VM_LOCKED)
 		rmap_mlock(c, head);
+	folio_add_lru(c, head);
 	__atomic_add_fetch(&f->mm->huge_mapped, 1, __ATOMIC_RELAXED);
 	mm_rss_add(c, f->mm, RSS_ANON, HPAGE_PMD_NR);
 	pte_write(c, &f->pmd, e);

@@ -23,10 +23,6 @@ static bool thp_may_reuse(const struct fault *f, const struct frame *head)
 
 static void thp_reuse(struct fault *f, struct frame *head)
 {
-	if (frame_flags(head) & FRAME_LAZYFREE) {
-		frame_clear(head, FRAME_LAZYFREE);
-		frame_set(head, FRAME_SWAPBACKED);
-	}
 	if (!(f->orig & PTE_SOFT_EXCLUSIVE))
 		page_move_anon_rmap(head, f->v);
 	pte_set_bits(f->c, &f->pmd,

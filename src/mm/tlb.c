@@ -22,6 +22,7 @@
 
 #include "base/assert.h"
 #include "mm/fork_shared.h"
+#include "mm/lru.h"
 #include "mm/system.h"
 
 struct gather_batch {
@@ -309,13 +310,26 @@ void tlb_gather_table(struct cpu *c, struct mmu_gather *g, struct frame *table)
 	tlb_gather_frame(c, g, table);
 }
 
+#define GATHER_RELEASE 32U /* pages at a time */
+
 static void gather_release(struct cpu *c, struct mmu_gather *g, struct frame **frames, uint64_t nr)
 {
+	struct frame *pages[GATHER_RELEASE];
+	unsigned n = 0;
+
 	for (uint64_t i = 0; i < nr; i++) {
-		if (frame_flags(frames[i]) & FRAME_TABLE)
+		uint64_t flags = frame_flags(frames[i]);
+
+		if (flags & FRAME_TABLE)
 			pt_put_table(c, g->mm, frames[i]);
-		else
+		else if (unlikely(flags & FRAME_HUGETLB))
 			frame_put(c, frames[i]);
+		else
+			pages[n++] = frames[i];
+		if (n == GATHER_RELEASE || i + 1 == nr) {
+			frames_put(c, pages, n);
+			n = 0;
+		}
 	}
 }
 
@@ -330,6 +344,8 @@ ATTR_NOINLINE void tlb_gather_flush(struct cpu *c, struct mmu_gather *g)
 			tlb_flush_for(c, g->mm, g->start, g->end, g->huge_only ? PMD_SHIFT : PAGE_SHIFT, g->freed_tables,
 				      g->why);
 	}
+	if (g->nr)
+		lru_add_drain(c); /* else its own batches would keep what is freed here */
 	gather_release(c, g, g->frames, g->nr);
 	g->nr = 0;
 	for (struct gather_batch *b = g->first; b; b = b->next) {

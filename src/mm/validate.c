@@ -4,6 +4,7 @@
  */
 #include "base/errno.h"
 #include "mm/fault_int.h"
+#include "mm/lru.h"
 #include "mm/text.h"
 
 /* The first thing found wrong, as text in q->err. */
@@ -320,9 +321,10 @@ static void check_left(struct quire *q, int *rc, const struct frame *f, uint64_t
 		fail(q, rc, "frame: entire mapcount without mapping", p, (uint64_t)(f->entire_mapcount + 1), 0);
 	if (f->nr_locked)
 		fail(q, rc, "frame: counted as locked without a locked mapping", p, f->nr_locked, 0);
-	if (f->refcount != (int32_t)f->nr_pins + ((f->flags & FRAME_FILE) != 0))
-		fail(q, rc, "frame: reference without holder", p, (uint64_t)f->refcount,
-		     f->nr_pins + ((f->flags & FRAME_FILE) != 0));
+	uint32_t held = f->nr_pins + ((f->flags & FRAME_FILE) != 0) + ((f->flags & FRAME_ISOLATED) != 0);
+
+	if (f->refcount != (int32_t)held)
+		fail(q, rc, "frame: reference without holder", p, (uint64_t)f->refcount, held);
 }
 
 struct totals {
@@ -383,8 +385,10 @@ int quire_validate_mappings(struct quire *q)
 	int rc = 0;
 
 	tally_all(&t, -1);
+	lru_tally_refs(q, -1);
 	each_frame(q, &rc, NULL);
 	check_gauge(q, &rc, VM_nr_page_table_pages, t.tables);
+	lru_tally_refs(q, 1);
 	tally_all(&t, 1);
 	each_frame(q, &rc, &sum);
 	check_gauge(q, &rc, VM_nr_anon_pages, sum.anon);

@@ -43,6 +43,11 @@
 	E(thp_zero_page_alloc_failed)                                                               \
 	E(thp_deferred_split_page)                                                                  \
 	E(pglazyfree)                                                                               \
+	E(pgactivate)                                                                               \
+	E(pgdeactivate)                                                                             \
+	E(pgrotated)                                                                                \
+	E(unevictable_pgs_culled)                                                                   \
+	E(unevictable_pgs_rescued)                                                                  \
 	E(unevictable_pgs_mlocked)                                                                  \
 	E(unevictable_pgs_munlocked)                                                                \
 	E(nr_tlb_remote_flush)                                                                      \
@@ -115,6 +120,14 @@
 
 /* Gauges, in pages unless the name says otherwise. */
 #define VM_GAUGES(E)                                                                               \
+	/* lists of reclaim, in the order of enum lru_list; and what is off them for a while */    \
+	E(nr_inactive_anon)                                                                         \
+	E(nr_active_anon)                                                                           \
+	E(nr_inactive_file)                                                                         \
+	E(nr_active_file)                                                                           \
+	E(nr_unevictable)                                                                           \
+	E(nr_isolated_anon)                                                                         \
+	E(nr_isolated_file)                                                                         \
 	E(nr_anon_pages)                                                                            \
 	E(nr_anon_transparent_hugepages) /* in huge pages of 2 MiB, PMD-mapped */                   \
 	E(nr_mapped)                                                                                \

@@ -7,6 +7,7 @@
  */
 #include "base/assert.h"
 #include "mm/fault.h"
+#include "mm/lru.h"
 #include "mm/nonpresent.h"
 #include "mm/rmap.h"
 
@@ -41,7 +42,7 @@ ATTR_NOINLINE static bool zap_pte(struct pt_range *w, const struct pt_ref *r, va
 			frame_set(head, FRAME_DIRTY);
 		/* Those who read in a known order, or in none, have said that what they used says nothing about what will be. */
 		if ((e & PTE_ACCESSED) && !(w->v->flags & (VM_SEQ_READ | VM_RAND_READ)))
-			frame_mark_accessed(c, head);
+			folio_mark_accessed(c, head);
 	}
 	z->rss[frame_rss(head)]--;
 	rmap_remove_pte(c, head, page, w->v->flags);
@@ -101,12 +102,11 @@ void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start
 /* Clean from now on: may be dropped unless it is written again. */
 static void lazyfree_folio(struct cpu *c, struct frame *head)
 {
-	if ((frame_flags(head) & FRAME_LAZYFREE) || frame_mlocked(head))
+	if (frame_mlocked(head))
 		return;
-	frame_touch(c, head, TOUCH_ATOMIC);
-	frame_clear(head, FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE);
-	frame_set(head, FRAME_LAZYFREE);
-	vmstat_add(c, VM_pglazyfree, (int64_t)frame_nr_pages(head));
+	if (frame_flags(head) & FRAME_DIRTY)
+		frame_clear(head, FRAME_DIRTY);
+	folio_mark_lazyfree(c, head);
 }
 
 /* Frames of a huge page that others may use are only made clean: the folio as a whole is still wanted. */
@@ -169,5 +169,7 @@ void zap_lazyfree_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vadd
 {
 	struct pt_range w = { .c = c, .v = v, .arg = g, .huge = lazyfree_huge_pmd, .pte = lazyfree_pte, .keeps = lazyfree_keeps };
 
+	lru_add_drain(c); /* what is on no list yet can't be moved to another */
 	pt_for_range(&w, start, end);
+	lru_add_drain(c); /* Linux leaves the last few of them for later */
 }

@@ -12,6 +12,7 @@
 
 #include "mm/deferred_split.h"
 #include "mm/frame.h"
+#include "mm/lruvec.h"
 
 #define MAX_ORDER 10 /* largest buddy block: 4 MiB */
 #define PAGEBLOCK_ORDER HPAGE_PMD_ORDER
@@ -83,6 +84,7 @@ struct node {
 	struct deferred_queue deferred; /* huge pages to split when memory is short */
 	uint64_t movable_pfn; /* c: where ZONE_MOVABLE starts; the node's end where it has none */
 	paddr_t boot_next, boot_limit; /* memmap.c, while booting: where this node's next structure goes */
+	struct lruvec lruvec;
 };
 
 struct alloc_req {

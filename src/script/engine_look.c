@@ -3,6 +3,7 @@
 
 #include "machine/run.h"
 #include "mm/ledger.h"
+#include "mm/lru.h"
 #include "mm/smaps.h"
 
 #include <stdio.h>
@@ -150,6 +151,7 @@ int engine_observe(struct script_exec *sx, uint32_t proc, unsigned what, struct 
 	struct engine *x = engine_of(sx);
 	struct look l = { .x = x, .c = x->m->cpus[x->procs[proc].cpu], .mm = x->procs[proc].mm, .what = what, .ret = ret };
 
+	lru_add_drain_all(l.c); /* as the kernel's side has its CPUs do before it looks */
 	script_obs_clear(ret);
 	ret->proc = proc;
 	if (l.mm && (what & (SOBS_PAGES | SOBS_CONTENTS)) && pages_of(l.mm) > SCRIPT_OBS_MAX_PAGES)

@@ -5,7 +5,9 @@
 #include "machine/null.h"
 #include "mm/fault.h"
 #include "mm/hugetlb.h"
+#include "mm/lru.h"
 #include "mm/meminit.h"
+#include "mm/migrate.h"
 #include "mm/rmap_walk.h"
 #include "mm/system.h"
 
@@ -41,6 +43,20 @@ static void touch(vaddr_t va, uint64_t len, bool write)
 		need(machine_access(cpu, va + o, 8, ACCESS_USER | (write ? ACCESS_WRITE : 0)), "access");
 }
 
+/* Off the lists of reclaim and back, as before a migration. */
+static void take_off(struct mm *mm, vaddr_t va, uint64_t len)
+{
+	for (uint64_t o = 0; o < len; o += PAGE_SIZE) {
+		struct mm_page_info i;
+		struct list_head l;
+
+		mm_page_info(mm, va + o, &i);
+		list_init(&l);
+		need(migrate_isolate(cpu, frame_of(cpu->m, i.pfn), &l), "isolate");
+		migrate_putback(cpu, &l);
+	}
+}
+
 static void small_pages(struct mm *mm)
 {
 	vaddr_t a = map(mm, 8 * MIB, NULL, MAP_PRIVATE);
@@ -48,6 +64,8 @@ static void small_pages(struct mm *mm)
 	need(mm_madvise(cpu, mm, a, 8 * MIB, MADV_NOHUGEPAGE), "nohugepage");
 	touch(a, 4 * MIB, false);
 	touch(a, 8 * MIB, true);
+	lru_add_drain(cpu);
+	take_off(mm, a, 2 * MIB);
 	need(mm_mprotect(cpu, mm, a, 8 * MIB, PROT_READ), "mprotect");
 	need(mm_mprotect(cpu, mm, a, 8 * MIB, PROT_READ | PROT_WRITE), "mprotect");
 	for (int i = 0; i < 64; i++)

@@ -12,6 +12,7 @@
 #include "machine/inject.h"
 #include "machine/null.h"
 #include "mm/gup.h"
+#include "mm/lru.h"
 #include "mm/slab.h"
 #include "mm/system.h"
 #include "mm/uapi.h"
@@ -409,6 +410,7 @@ static void do_mprotect(struct world *w)
 
 static uint64_t free_frames(struct world *w)
 {
+	lru_add_drain_all(w->m->cpus[0]);
 	for (unsigned i = 0; i < CPUS; i++) {
 		slab_drain(w->m->cpus[i]);
 		pcp_drain(w->m->cpus[i]);

@@ -6,6 +6,7 @@
 
 #include "machine/inject.h"
 #include "machine/null.h"
+#include "mm/lru.h"
 #include "mm/system.h"
 
 struct booted {
@@ -39,6 +40,7 @@ static inline void check_valid(struct booted *b)
 /* All per-CPU lists and magazines back to where they came from. */
 static inline void drain_all(struct booted *b)
 {
+	lru_add_drain_all(b->c);
 	for (unsigned i = 0; i < b->m->nr_cpus; i++) {
 		slab_drain(b->m->cpus[i]);
 		pcp_drain(b->m->cpus[i]);

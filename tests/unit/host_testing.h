@@ -6,6 +6,7 @@
 
 #include "machine/host/host.h"
 #include "mm/fault.h"
+#include "mm/lru.h"
 #include "mm/system.h"
 #include "mm/uapi.h"
 
@@ -39,6 +40,7 @@ static inline void world_close(struct host_world *w)
 
 	mm_activate(w->c, NULL);
 	world_valid(w);
+	lru_add_drain_all(w->c);
 	for (unsigned i = 0; i < w->m->nr_cpus; i++) {
 		struct percpu *own = w->c->pc;
 

@@ -5,6 +5,7 @@
 #include "machine/inject.h"
 #include "machine/null.h"
 #include "mm/fault.h"
+#include "mm/lru.h"
 #include "mm/system.h"
 #include "mm/uapi.h"
 #include "testing.h"
@@ -28,6 +29,7 @@ struct world {
 
 static inline uint64_t world_free(struct world *w)
 {
+	lru_add_drain_all(w->c);
 	for (unsigned i = 0; i < w->m->nr_cpus; i++) {
 		slab_drain(w->m->cpus[i]);
 		pcp_drain(w->m->cpus[i]);

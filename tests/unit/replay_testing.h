@@ -4,6 +4,7 @@
 
 #include "tiny_machine.h"
 
+#include "mm/lru.h"
 #include "trace/word.h"
 #include "workload/replay.h"
 
@@ -210,6 +211,7 @@ static inline struct outcome replay_hand(struct hand *h, unsigned cores, const s
 	pcp_drain(model_boot_cpu(m));
 	out.free_before = (int64_t)memory_free_pages(q, NID_NONE) + vmstat_read(q, VM_nr_slab_pages);
 	out.error = replay_run(q, &h->s, o, &out.r, out.err, sizeof(out.err));
+	lru_add_drain_all(model_boot_cpu(m));
 	for (unsigned i = 0; i < m->nr_cpus; i++)
 		pcp_drain(m->cpus[i]);
 	out.free_after = (int64_t)memory_free_pages(q, NID_NONE) + vmstat_read(q, VM_nr_slab_pages) +

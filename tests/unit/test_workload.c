@@ -5,7 +5,7 @@
 #include "tiny_machine.h"
 
 #include "machine/host/host.h"
-#include "mm/system.h"
+#include "mm/lru.h"
 #include "mm/tlb.h"
 #include "workload/workload.h"
 
@@ -35,6 +35,7 @@ static const struct set huge_split = { THP_ALWAYS, HUGE_COW_SPLIT, 2 };
 /* Free frames, with what per-CPU lists, slabs and the huge zero page hold. */
 static int64_t free_frames(struct quire *q)
 {
+	lru_add_drain_all(q->m->cpus[0]);
 	for (unsigned i = 0; i < q->m->nr_cpus; i++)
 		pcp_drain(q->m->cpus[i]);
 	return (int64_t)memory_free_pages(q, NID_NONE) + vmstat_read(q, VM_nr_slab_pages) + (q->huge_zero ? HPAGE_PMD_NR : 0);
