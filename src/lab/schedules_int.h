@@ -5,6 +5,7 @@
 #include "lab/schedules.h"
 #include "lab/schedules_oracle.h"
 #include "mm/system.h"
+#include "mm/tlb_batch.h"
 
 #define AREA_BASE 0x100000000000ULL
 #define AREA_STEP (1ULL << 30)
@@ -21,6 +22,8 @@ struct running {
 	pfn_t pinned;
 	unsigned pin_page, pin_area; /* what is pinned */
 	bool has_pin, switching;
+	struct tlb_batch batch; /* what `defer` put off; flushed at the task's end */
+	bool everywhere; /* the announced range is so in all spaces: what is done to a folio is done to whoever maps it */
 };
 
 struct space {
@@ -46,6 +49,8 @@ struct schedules_world {
 	struct running task[SCHEDULES_MAX_TASKS + 1]; /* the last: the setup */
 	uint32_t nr_pages, first_page[SCHEDULES_MAX_AREAS];
 	uint64_t grain; /* what an access may change besides its page: 2 MiB with huge pages */
+	unsigned looking;      /* `pending` in progress */
+	uint64_t put_off_gen, flushed_gen; /* generations: of the last flush that `defer` put off, and of the last that `pending` made */
 	bool failed;
 	char *why;
 	const struct schedule *s;
@@ -66,6 +71,15 @@ static inline struct oracle_page *schedules_page(struct schedules_world *w, unsi
 {
 	return &w->space[space].page[w->first_page[area] + page];
 }
+
+/* Those on folios: splitting, moving, shrinking (schedules_folio.c). */
+void schedules_split(struct cpu *c, struct mm *mm, vaddr_t va);
+void schedules_migrate(struct cpu *c, struct mm *mm, vaddr_t va, uint64_t nr);
+void schedules_shrink(struct cpu *c);
+/* Put a flush off, and find one that others have put off; what is lost between the two is a failure. */
+void schedules_defer(struct running *r, struct cpu *c, struct mm *mm, vaddr_t va);
+void schedules_pending(struct running *r, struct cpu *c, struct mm *mm);
+void schedules_undefer(struct running *r, struct cpu *c);
 
 /* One operation, by the task on c; returns the CPU that it goes on on. */
 struct cpu *schedules_do(struct running *r, struct cpu *c, struct mm *mm, const struct schedules_op *op);

@@ -277,6 +277,26 @@ static void do_kernel(struct running *r, struct cpu *c, struct mm *own)
 	take_mm(r, c, own);
 }
 
+/* Contents and rights stay as they are, for everybody. */
+static void do_folio(struct running *r, struct cpu *c, struct mm *mm, const struct schedules_op *op)
+{
+	vaddr_t va = schedules_va(op->area, op->first);
+
+	r->everywhere = true;
+	if (op->kind == SOP_SHRINK)
+		announce_all(r, r->t->space);
+	else
+		announce_pages(r, op, op->area);
+	if (op->kind == SOP_SPLIT)
+		schedules_split(c, mm, va);
+	else if (op->kind == SOP_MIGRATE)
+		schedules_migrate(c, mm, va, op->nr);
+	else
+		schedules_shrink(c);
+	over(r);
+	r->everywhere = false;
+}
+
 struct cpu *schedules_do(struct running *r, struct cpu *c, struct mm *mm, const struct schedules_op *op)
 {
 	r->op = op;
@@ -317,6 +337,17 @@ struct cpu *schedules_do(struct running *r, struct cpu *c, struct mm *mm, const 
 	case SOP_YIELD:
 		c = machine_resched(c);
 		break;
+	case SOP_SPLIT:
+	case SOP_MIGRATE:
+	case SOP_SHRINK:
+		do_folio(r, c, mm, op);
+		break;
+	case SOP_DEFER:
+		schedules_defer(r, c, mm, schedules_va(op->area, op->first));
+		break;
+	case SOP_PENDING:
+		schedules_pending(r, c, mm);
+		break;
 	default:
 		(void)do_range(r, c, op);
 	}
@@ -336,6 +367,7 @@ static void task_main(struct cpu *c, struct task *t)
 	if (r->has_pin)
 		mm_unpin(c, &r->pinned, 1);
 	r->has_pin = false;
+	schedules_undefer(r, c);
 	t->mm = NULL;
 	mm_activate(c, NULL);
 	announce_all(r, r->t->space);

@@ -54,7 +54,7 @@ static bool announced(const struct schedules_world *w, const struct schedule_hel
 	for (unsigned i = 0; i < w->p->nr_tasks; i++) {
 		const struct running *r = &w->task[i];
 
-		if (r->start < r->end && w->space[r->space].ctx == h->ctx && h->va < r->end && h->va + (1ULL << h->shift) > r->start)
+		if (r->start < r->end && (r->everywhere || w->space[r->space].ctx == h->ctx) && h->va < r->end && h->va + (1ULL << h->shift) > r->start)
 			return true;
 	}
 	return false;
@@ -73,7 +73,7 @@ static int look_at(void *arg, const struct schedule_held *h)
 		bool here = mm && mm->ctx == h->ctx && (h->table || !percpu_lazy(pc));
 
 		if (here && l->written.v - h->pfn.v < nr)
-			bad = "a frame that is being written for a new owner";
+			bad = "a frame that nobody should reach any more";
 	} else if (!l->exact) {
 		bad = tlb_held_alive(l->w->q, l->cpu, &t);
 	} else if (!announced(l->w, h)) {
@@ -83,6 +83,15 @@ static int look_at(void *arg, const struct schedule_held *h)
 		schedules_fail(l->w, "CPU %u holds %s: %s %#llx of context %u, frame %#llx%s", l->cpu, bad, h->table ? "table for" : "address",
 		     (unsigned long long)h->va, h->ctx, (unsigned long long)h->pfn.v, h->write ? ", writable" : "");
 	return bad != NULL;
+}
+
+static void look_at_tlbs(struct schedules_world *w, struct look l);
+
+/* The engine says: nobody can reach these frames now (struct quire, check_unreachable). */
+static void unreachable(void *arg, struct cpu *c, const struct frame *folio, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		look_at_tlbs(arg, (struct look){ .has_written = true, .written = pfn_add(frame_pfn(c->m, folio), i) });
 }
 
 static void look_at_tlbs(struct schedules_world *w, struct look l)
@@ -230,6 +239,8 @@ static void set_up(struct schedules_world *w, struct cpu *c)
 static void begin(struct schedules_world *w)
 {
 	oracle_clear(&w->o);
+	w->looking = 0;
+	w->put_off_gen = w->flushed_gen = 0;
 	for (unsigned s = 0; s < w->p->nr_spaces; s++) {
 		struct oracle_page *page = w->space[s].page;
 
@@ -288,6 +299,8 @@ int schedules_run(struct schedules_world *w, struct schedule *s, char *why, char
 		return 1;
 	}
 	w->explained = explain && s->nr_list ? calloc(s->nr_list, sizeof(*w->explained)) : NULL;
+	w->q->check_unreachable = unreachable;
+	w->q->check_arg = w;
 	c = model_boot_cpu(w->m);
 	set_up(w, c);
 	for (unsigned i = 0; i < w->p->nr_tasks && !w->failed; i++)

@@ -7,6 +7,8 @@
  *   map A | unmap A PAGES | read A PAGES | write A PAGES | protect A PAGES none,r,rw | dontneed A PAGES | populate A PAGES
  *   move A PAGES B | huge A | nohuge A | lock A PAGES | unlock A PAGES | pin A PAGE | pinread A PAGE
  *   poke | unpin
+ *   split A PAGE | migrate A PAGES | shrink      the folio at a page; pages to other frames; all huge pages with unmapped parts
+ *   defer A PAGE | pending      a flush is put off, as for an entry that was cleared (made at the task's end); who changes entries looks for such
  *   fork NAME | visit SPACE A PAGE | kernel | yield | drop SPACE | exit
  *
  * PAGES: N or N-M, numbers of pages in the area. Tasks run on CPUs of their own unless told otherwise.
@@ -36,6 +38,7 @@ static const struct {
 	[SOP_PIN] = { "pin", ARG_AREA | ARG_PAGES }, [SOP_PINREAD] = { "pinread", ARG_AREA | ARG_PAGES }, [SOP_POKE] = { "poke", ARG_NONE }, [SOP_UNPIN] = { "unpin", ARG_NONE },
 	[SOP_FORK] = { "fork", ARG_NEW_SPACE }, [SOP_VISIT] = { "visit", ARG_SPACE | ARG_AREA | ARG_PAGES }, [SOP_KERNEL] = { "kernel", ARG_NONE },
 	[SOP_YIELD] = { "yield", ARG_NONE }, [SOP_DROP] = { "drop", ARG_SPACE }, [SOP_EXIT] = { "exit", ARG_NONE },
+	[SOP_SPLIT] = { "split", ARG_AREA | ARG_PAGES }, [SOP_MIGRATE] = { "migrate", ARG_AREA | ARG_PAGES }, [SOP_SHRINK] = { "shrink", ARG_NONE }, [SOP_DEFER] = { "defer", ARG_AREA | ARG_PAGES }, [SOP_PENDING] = { "pending", ARG_NONE },
 };
 
 struct parser {
@@ -400,6 +403,41 @@ const struct schedules_builtin schedules_builtins[] = {
 	  "task one cpu 0\n fork k\n read a 0\n yield\n write a 0\n yield\n read a 0-2\n"
 	  "task two cpu 1\n write a 0-1\n dontneed a 2\n protect a 1 r\n read a 0-1\n"
 	  "child k cpu 0\n read a 0-1\n yield\n write a 0\n read a 0\n yield\n unmap a 1\n exit\n" },
+	{ "migrate", "pages move to other frames, against stores, unmapping and fork",
+	  NEVER "area a 3\n setup\n map a\n write a 0-2\n"
+	  "task mover\n migrate a 0-2\n read a 0-2\n migrate a 1\n"
+	  "task writer\n write a 0-2\n read a 0-2\n write a 1\n read a 1\n"
+	  "task changer\n dontneed a 2\n write a 2\n protect a 0 r\n read a 0\n fork k\n write a 1\n drop k\n" },
+	{ "migrate-cow", "pages that two processes share move, while both write",
+	  NEVER "area a 2\n setup\n map a\n write a 0-1\n"
+	  "task mover\n fork k\n migrate a 0-1\n write a 0\n read a 0-1\n"
+	  "task writer\n write a 1\n read a 0-1\n pin a 0\n poke\n read a 0\n unpin\n"
+	  "child k\n read a 0-1\n write a 0\n read a 0\n exit\n" },
+	{ "batch-mark", "a flush that was put off, found by others who change entries of the same address space",
+	  NEVER "area a 3\n area b 1\n setup\n map a\n map b\n write a 0-2\n write b 0\n"
+	  "task mover\n migrate a 0-1\n"
+	  "task protector\n protect b 0 r\n protect a 1 r\n"
+	  "task writer\n write a 1\n write a 1\n write a 1\n" },
+	{ "lost-mark", "the mark of a flush that was put off, against somebody who flushes because of an earlier one",
+	  NEVER "area a 3\n setup\n map a\n write a 0\n"
+	  "task one\n defer a 0\n read a 0\n defer a 1\n read a 0\n"
+	  "task two\n pending\n pending\n"
+	  "task three\n read a 0\n" },
+	{ "split", "a huge page that PTEs map is split into base pages, against accesses, mprotect and pins",
+	  ALWAYS "area a 512\n setup\n map a\n write a 0-2\n dontneed a 4-511\n"
+	  "task splitter\n split a 0\n read a 0-1\n write a 0\n"
+	  "task writer\n write a 0-2\n read a 0-2\n write a 0-2\n read a 0-2\n write a 0-2\n write a 0-2\n write a 0-2\n write a 0-2\n"
+	  "task changer\n protect a 1 r\n pin a 2\n unpin\n dontneed a 3\n protect a 0-1 rw\n read a 2\n" },
+	{ "split-fork", "the same, mapped by two processes, one by its PMD",
+	  ALWAYS "area a 512\n setup\n map a\n write a 0\n write a 7\n"
+	  "task splitter\n fork k\n split a 7\n write a 0\n read a 7\n"
+	  "task writer\n read a 0\n write a 7\n read a 7\n"
+	  "child k\n read a 7\n protect a 3 r\n write a 0\n read a 0\n read a 7\n exit\n" },
+	{ "shrink", "huge pages with unmapped parts are split when memory is short, while they are being unmapped",
+	  ALWAYS "area a 512\n setup\n map a\n write a 0\n write a 1\n dontneed a 10-400\n"
+	  "task shrinker\n shrink\n read a 0\n shrink\n"
+	  "task writer\n write a 0-1\n read a 0-1\n write a 12\n read a 12\n"
+	  "task unmapper\n dontneed a 1-9\n read a 1\n unmap a 400-511\n" },
 	{ "huge-fault", "first faults of one huge page by several CPUs",
 	  ALWAYS "area a 512\n setup\n map a\n"
 	  "task one\n write a 0\n read a 1\n read a 511\n"

@@ -145,6 +145,9 @@ static int move_file(struct cpu *c, struct migration *g)
 ATTR_NOINLINE int migrate_folio_move(struct cpu *c, struct migration *g, enum migrate_mode mode)
 {
 	enum machine_path prev = machine_work(c, PATH_MIGRATE_MOVE, 1);
+
+	if (unlikely(c->q->check_unreachable != NULL))
+		c->q->check_unreachable(c->q->check_arg, c, g->src, frame_nr_pages(g->src));
 	int rc = frame_flags(g->src) & FRAME_FILE ? move_file(c, g) : move_anon(c, g);
 
 	(void)mode;

@@ -62,7 +62,7 @@ static bool freeze(struct cpu *c, struct frame *folio, int32_t expected)
 /* The folio, which nobody can reach, becomes n folios, locked, with one reference each. */
 ATTR_NOINLINE static void split_frames(struct cpu *c, struct frame *folio, uint64_t n, bool parts)
 {
-	uint64_t keep = frame_flags(folio) & SPLIT_KEEP, place = frame_flags(folio) & SPLIT_KEEP_PLACE;
+	uint64_t keep = frame_flags(folio) & SPLIT_KEEP;
 
 	(void)machine_work(c, PATH_SPLIT_FRAMES, n);
 	deferred_split_unqueue(c, folio);
@@ -80,7 +80,7 @@ ATTR_NOINLINE static void split_frames(struct cpu *c, struct frame *folio, uint6
 	}
 	machine_touch(c, frame_desc_pa(c->q, folio + 1), (n - 1) * sizeof(*folio), TOUCH_WRITE);
 	folio->memcg = 0;
-	frame_flags_put(folio, (frame_flags(folio) & FRAME_PLACE_MASK) | keep | place);
+	frame_clear(folio, ~(FRAME_PLACE_MASK | SPLIT_KEEP | SPLIT_KEEP_PLACE | FRAME_WAITERS)); /* others may begin to wait for it meanwhile */
 	lru_split(c, folio, (unsigned)n, parts);
 	__atomic_store_n(&folio->refcount, 1, __ATOMIC_RELEASE);
 	frame_touch(c, folio, TOUCH_WRITE);
@@ -112,6 +112,8 @@ static int split_locked(struct cpu *c, struct frame *folio, bool parts)
 		remove_migration_ptes(c, folio, folio, true);
 		return -EAGAIN;
 	}
+	if (unlikely(c->q->check_unreachable != NULL))
+		c->q->check_unreachable(c->q->check_arg, c, folio, n);
 	split_frames(c, folio, n, parts);
 	for (uint64_t i = 0; i < n; i++)
 		remove_migration_ptes(c, folio + i, folio + i, true);

@@ -132,6 +132,13 @@ struct quire {
 	bool kthreads_begun;       /* a run of tasks has begun: with machine.daemons_stop, whether one is on */
 	struct folio_waitq folio_waitq[FOLIO_WAIT_QUEUES];
 
+	/*
+	 * For checkers, who look into TLBs in their own way: called where nobody may be able to use a translation to the n frames from
+	 * `folio` on any more, since they are about to be split up or copied. NULL: nobody asks.
+	 */
+	void (*check_unreachable)(void *arg, struct cpu *c, const struct frame *folio, uint64_t n);
+	void *check_arg;
+
 	char *boot_mem;           /* host address of the first boot-time structure: this one, in a reserved frame of node 0 */
 	char err[200];            /* detail of the last error or failed validation */
 };
