@@ -412,7 +412,7 @@ const struct schedules_builtin schedules_builtins[] = {
 	  NEVER "area a 2\n setup\n map a\n write a 0-1\n"
 	  "task mover\n fork k\n migrate a 0-1\n write a 0\n read a 0-1\n"
 	  "task writer\n write a 1\n read a 0-1\n pin a 0\n poke\n read a 0\n unpin\n"
-	  "child k\n read a 0-1\n write a 0\n read a 0\n exit\n" },
+	  "child k\n read a 0-1\n migrate a 0\n write a 0\n read a 0\n exit\n" },
 	{ "batch-mark", "a flush that was put off, found by others who change entries of the same address space",
 	  NEVER "area a 3\n area b 1\n setup\n map a\n map b\n write a 0-2\n write b 0\n"
 	  "task mover\n migrate a 0-1\n"

@@ -22,7 +22,10 @@
 #include "base/types.h"
 #include "machine/machine.h"
 
-/* flags word: low bits are flags, then order of a buddy block or compound folio, zone, node. */
+/*
+ * flags word: bits 0 to 31 and 56 to 63 are flags (25 is FRAME_FRESH, alloc_int.h), between them the order of a buddy block or compound folio,
+ * zone, node, migrate type. A new flag goes into FRAME_FLAGS_OF below.
+ */
 #define FRAME_RESERVED (1ULL << 0)
 #define FRAME_BUDDY (1ULL << 1)
 #define FRAME_PCP (1ULL << 2)
@@ -46,18 +49,25 @@
 #define FRAME_FILE (1ULL << 20) /* page cache */
 #define FRAME_TABLE_MIXED (1ULL << 21)  /* table: may have entries that map no anonymous page (fork_shared.c, H4) */
 #define FRAME_TABLE_PINNED (1ULL << 22) /* table: may map pinned pages, or have entries that are neither empty nor present */
-#define FRAME_DEFERRED (1ULL << 25) /* compound head: on its node's queue of folios to split (deferred_split.h) */
+#define FRAME_DEFERRED (1ULL << 58) /* compound head: on its node's queue of folios to split (deferred_split.h) */
 #define FRAME_CLEARED (1ULL << 31) /* on a CPU's list, and taken from it: its bytes are zero */
 #define FRAME_WORKINGSET (1ULL << 26)   /* was active when it was last reclaimed, or deactivated */
 #define FRAME_ISOLATED (1ULL << 27)     /* taken off its list of reclaim for a while */
 #define FRAME_HUGETLB (1ULL << 23) /* head of a page of a huge-page pool (hugetlb.h) */
 #define FRAME_HUGETLB_FREE (1ULL << 24) /* ... that is on its node's list */
-#define FRAME_WAITERS (1ULL << 26) /* folio: somebody may wait for FRAME_LOCKED or FRAME_WRITEBACK (folio_lock.h) */
-#define FRAME_WRITEBACK (1ULL << 27) /* folio: on its way to a device */
+#define FRAME_WAITERS (1ULL << 56) /* folio: somebody may wait for FRAME_LOCKED or FRAME_WRITEBACK (folio_lock.h) */
+#define FRAME_WRITEBACK (1ULL << 57) /* folio: on its way to a device */
 
 #define MAPPING_ANON 1ULL
 
 #define FOLIO_ENTIRELY_MAPPED (1 << 23) /* in nr_pages_mapped, so that one atomic tells both */
+
+/* Every flag once: two of the same value would go unnoticed for long. */
+#define FRAME_FLAGS_OF(F) \
+	F(RESERVED) F(BUDDY) F(PCP) F(HEAD) F(TAIL) F(TABLE) F(SLAB) F(ANON) F(ANON_EXCLUSIVE) F(DIRTY) F(REFERENCED) \
+	F(UNEVICTABLE) F(LRU) F(ACTIVE) F(SWAPBACKED) F(HUGE_ZERO) F(LAZYFREE) F(PINNED) F(PARTIALLY_MAPPED) F(LOCKED) \
+	F(FILE) F(TABLE_MIXED) F(TABLE_PINNED) F(DEFERRED) F(CLEARED) F(WORKINGSET) F(ISOLATED) F(HUGETLB) F(HUGETLB_FREE) \
+	F(WAITERS) F(WRITEBACK)
 
 #define FRAME_ORDER_SHIFT 32 /* 8 bits: of the block, on its first frame (buddy, per-CPU list or allocation, compound or not) */
 #define FRAME_ZONE_SHIFT 40  /* 4 bits */
@@ -113,6 +123,9 @@ struct frame {
 	};
 };
 
+#define FRAME_FLAG_OR(n) | FRAME_##n
+#define FRAME_FLAG_SUM(n) + FRAME_##n
+_Static_assert((0ULL FRAME_FLAGS_OF(FRAME_FLAG_OR)) == (0ULL FRAME_FLAGS_OF(FRAME_FLAG_SUM)), "two flags have the same bit");
 _Static_assert(sizeof(struct frame) == 64, "a frame descriptor is one cache line");
 
 struct quire;
