@@ -121,7 +121,7 @@ static void gen_madvise(struct gen *g)
 	static const char *const advices[] = {
 		"normal", "random", "sequential", "willneed", "dontneed", "dontneed", "dontneed", "free", "free", "dontfork", "dofork", "hugepage",
 		"hugepage", "nohugepage", "dontdump", "dodump", "wipeonfork", "keeponfork", "populate_read", "populate_write", "populate_write",
-		"dontneed_locked", "1234",
+		"dontneed_locked", "1234", "cold", "pageout",
 	};
 
 	fprintf(g->to, "madvise ");

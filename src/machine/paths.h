@@ -98,6 +98,7 @@
 	/* lists of reclaim */                                                                      \
 	PATH(LRU_ADD, "lists of reclaim: add or move a page", "folio_add_lru,batch_drain,do_add,do_activate,do_deactivate,do_deactivate_file,do_lazyfree") \
 	PATH(LRU_RELEASE, "lists of reclaim: the end of a page", "lru_release,put_some")            \
+	PATH(RECLAIM, "reclaim: a page", "reclaim_folio_list,unmap,drop")                            \
 	PATH(LRU_ISOLATE, "lists of reclaim: take off and put back", "folio_isolate_lru,folio_putback_lru") \
 	PATH(SPLIT_PMD, "huge page: split of the mapping", "thp_split_pmd,split_fill,split_counts") \
 	PATH(RMAP_WALK, "reverse map: an area or an entry", "rmap_walk,walk_areas,pvmw_next,find_table,next_pte,interval_first,interval_next,subtree_first") \

@@ -216,6 +216,31 @@ int file_replace(struct cpu *c, struct frame *src, struct frame *dst)
 	return ok ? 0 : -EAGAIN;
 }
 
+bool file_drop(struct cpu *c, struct frame *page)
+{
+	enum machine_path outer = machine_work(c, PATH_FILE_REMOVE, 1);
+	struct mfile *f = page->file;
+	int32_t refs = 2; /* the cache's and the caller's */
+	bool ok;
+
+	machine_lock(c, &f->lock);
+	frame_touch(c, page, TOUCH_ATOMIC);
+	ok = (frame_flags(page) & (FRAME_FILE | FRAME_DIRTY)) == FRAME_FILE &&
+	     __atomic_compare_exchange_n(&page->refcount, &refs, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	if (ok) {
+		(void)radix_erase(c, &f->root, page->index);
+		f->nr_pages--;
+		page_forget(page);
+	}
+	machine_unlock(c, &f->lock);
+	if (ok) {
+		vmstat_add(c, VM_nr_file_pages, -1);
+		vmstat_add(c, VM_nr_shmem, -(int64_t)f->shmem);
+	}
+	machine_path(c, outer);
+	return ok;
+}
+
 /* Drop the cached pages from index `from` on. */
 static void file_remove(struct cpu *c, struct mfile *f, uint64_t from)
 {

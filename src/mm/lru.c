@@ -74,6 +74,17 @@ void folio_forget_isolated(struct cpu *c, struct frame *head)
 	frame_clear(head, FRAME_ISOLATED);
 }
 
+void folio_keep_lazyfree(struct cpu *c, struct frame *head)
+{
+	int64_t nr = (int64_t)frame_nr_pages(head);
+
+	ASSERT(frame_flags(head) & FRAME_ISOLATED);
+	count_isolated(c, head, -nr);
+	frame_clear(head, FRAME_LAZYFREE);
+	frame_set(head, FRAME_SWAPBACKED);
+	count_isolated(c, head, nr);
+}
+
 ATTR_NOINLINE void folio_putback_lru(struct cpu *c, struct frame *head)
 {
 	enum machine_path prev = machine_work(c, PATH_LRU_ISOLATE, 1);

@@ -78,6 +78,8 @@ void lru_add_drain_all(struct cpu *c);
  * on none, or somebody else has it.
  */
 bool folio_isolate_lru(struct cpu *c, struct frame *head);
+/* An isolated, lazily freed folio is wanted after all: it will be put back as any anonymous one. */
+void folio_keep_lazyfree(struct cpu *c, struct frame *head);
 /* Put it back where its flags say, and drop that reference. It may be freed by that. */
 void folio_putback_lru(struct cpu *c, struct frame *head);
 /* The isolated folio is no user page any more, or will never be put back: not isolated, the reference is the caller's. */

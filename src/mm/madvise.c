@@ -3,14 +3,15 @@
  *
  * A hole in the range makes the result -ENOMEM, but the advice is applied to what is mapped, below and above the hole;
  * any other error ends the call where it happens. Advice that changes an area's flags needs mmap_lock for writing, the
- * rest takes it for reading, unless page tables are freed (quire.pt_reclaim). MADV_COLD and MADV_PAGEOUT are -EINVAL until there is reclaim to act on them,
- * MADV_COLLAPSE until there is khugepaged; KSM, page poisoning, MADV_REMOVE and guard pages are not modelled (-EINVAL,
+ * rest takes it for reading, unless page tables are freed (quire.pt_reclaim).
+ * MADV_COLLAPSE is -EINVAL until there is khugepaged; KSM, page poisoning, MADV_REMOVE and guard pages are not modelled (-EINVAL,
  * as in a kernel built without them).
  */
 #include "mm/vma_int.h"
 
 #include "mm/fault.h"
 #include "mm/fork_shared.h"
+#include "mm/reclaim.h"
 
 static bool advice_known(int advice)
 {
@@ -32,6 +33,8 @@ static bool advice_known(int advice)
 	case UAPI_MADV_POPULATE_READ:
 	case UAPI_MADV_POPULATE_WRITE:
 	case UAPI_MADV_DONTNEED_LOCKED:
+	case UAPI_MADV_COLD:
+	case UAPI_MADV_PAGEOUT:
 		return true;
 	default:
 		return false;
@@ -99,6 +102,8 @@ static bool advice_changes_flags(int advice)
 	case UAPI_MADV_DONTNEED:
 	case UAPI_MADV_DONTNEED_LOCKED:
 	case UAPI_MADV_FREE:
+	case UAPI_MADV_COLD:
+	case UAPI_MADV_PAGEOUT:
 		return false;
 	default:
 		return true;
@@ -139,6 +144,16 @@ static bool frees_tables(const struct mm *mm, vaddr_t start, vaddr_t end, int ad
 	       ALIGN_UP(start, PMD_SIZE) < ALIGN_DOWN(end, PMD_SIZE);
 }
 
+static int make_cold(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, bool pageout)
+{
+	if (v->flags & (VM_LOCKED | VM_HUGETLB | VM_SPECIAL))
+		return -EINVAL;
+	if (pt_unshare_range(c, v->mm, start, end, UNSHARE_ALL))
+		return -EAGAIN;
+	madvise_cold(c, v, start, end, pageout);
+	return 0;
+}
+
 /* Advice about pages: [start, end) of v. Lock held for reading, or for writing (frees_tables). */
 static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, int advice)
 {
@@ -148,6 +163,8 @@ static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end
 		will_need(c, v, start, end);
 		return 0;
 	}
+	if (advice == UAPI_MADV_COLD || advice == UAPI_MADV_PAGEOUT)
+		return make_cold(c, v, start, end, advice == UAPI_MADV_PAGEOUT);
 	if (v->flags & VM_HUGETLB)
 		return drop_huge(c, v, start, end, advice);
 	if ((v->flags & VM_LOCKED) && advice != UAPI_MADV_DONTNEED_LOCKED)

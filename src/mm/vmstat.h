@@ -42,6 +42,7 @@
 	E(thp_zero_page_alloc)                                                                      \
 	E(thp_zero_page_alloc_failed)                                                               \
 	E(thp_deferred_split_page)                                                                  \
+	E(pglazyfreed)                                                                              \
 	E(pglazyfree)                                                                               \
 	E(pgactivate)                                                                               \
 	E(pgdeactivate)                                                                             \

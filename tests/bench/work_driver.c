@@ -77,6 +77,7 @@ static void small_pages(struct mm *mm)
 	uint8_t vec[512];
 	need(mm_mincore(cpu, mm, (vaddr_t)b, 2 * MIB, vec), "mincore");
 	need(mm_madvise(cpu, mm, (vaddr_t)b, MIB, MADV_FREE), "free");
+	need(mm_madvise(cpu, mm, (vaddr_t)b, MIB, MADV_PAGEOUT), "pageout");
 	need(mm_madvise(cpu, mm, (vaddr_t)b, MIB, MADV_DONTNEED), "dontneed");
 	need(mm_munmap(cpu, mm, (vaddr_t)b, 4 * MIB), "munmap");
 	/* Not aligned alike, so entry by entry. */

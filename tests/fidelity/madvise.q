@@ -205,3 +205,30 @@ touch B write
 fork P
 proc P: madvise A 6M dontneed
 proc P: touch A..A+6M step 2M write
+#--- cold
+A = mmap 8p at=ARENA flags=private,anon,fixed
+fill A..A+6p 1
+madvise A 3p cold
+read A+1p
+madvise A 8p cold
+write A+2p 7
+mlock A+4p 1p
+madvise A 8p cold
+madvise A+4p 1p cold
+munlock A+4p 1p
+madvise A 8p cold
+#--- pageout
+A = mmap 8p at=ARENA flags=private,anon,fixed
+fill A..A+6p 1
+madvise A 2p pageout
+read A
+madvise A 4p free
+write A+1p 9
+madvise A 8p pageout
+read A
+read A+1p
+read A+2p
+mlock A+4p 1p
+madvise A 8p pageout
+munlock A+4p 1p
+madvise A 8p pageout

@@ -282,7 +282,6 @@ static void the_others_refuse(void **state)
 	assert_areas(&w, "0-2rw 2-4r 32-33rw");
 	assert_int_equal(mm_munmap(w.c, w.mm, WIN + 32 * PG, PG), 0);
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN, PG, 77), -EINVAL);
-	assert_int_equal(mm_madvise(w.c, w.mm, WIN, PG, UAPI_MADV_PAGEOUT), -EINVAL); /* not before there is reclaim */
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN + 1, PG, UAPI_MADV_NORMAL), -EINVAL);
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN, ~0ULL, UAPI_MADV_NORMAL), -EINVAL);
 	assert_int_equal(mm_madvise(w.c, w.mm, WIN, 0, UAPI_MADV_NORMAL), 0);
