@@ -1,6 +1,6 @@
 # What people type. Meson and ninja do the work: build/ is the command, build-test/ has assertions on and runs the tests.
 PREFIX ?= /usr/local
-.PHONY: build demo test coverage bench soak fuzz asan tsan fmt lint install clean setup
+.PHONY: build demo test coverage bench soak guest fuzz asan tsan fmt lint install clean setup
 build: setup
 	@scripts/configure build --buildtype=release -Dprefix=$(PREFIX)
 	@ninja -C build
@@ -24,6 +24,10 @@ soak: setup
 	@scripts/setup --all
 	@ninja -C build-soak
 	@scripts/soak build-soak $(or $(ROUNDS),1) $(or $(SECONDS_EACH),240)
+# The fidelity scripts in Debian kernels under qemu: settings, nodes. RANDOM_SCRIPTS=0 for the written ones alone.
+guest: build
+	@scripts/setup --all
+	@scripts/guest --random $(or $(RANDOM_SCRIPTS),300)
 # Ten minutes a target, under sanitizers: SECONDS_EACH=60 for a short look.
 fuzz:
 	@scripts/setup --all

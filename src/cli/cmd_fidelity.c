@@ -6,6 +6,7 @@
 #include "machine/model/model.h"
 #include "machine/null.h"
 #include "report/json.h"
+#include "script/kernel.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +25,7 @@ struct fid_args {
 	struct opt_list scripts, machines, operands;
 	const char *json, *save;
 	uint64_t random, seed;
-	bool trace, kernel_only, quiet, list, contents, quiet_computer;
+	bool trace, kernel_only, quiet, list, contents, owned;
 };
 
 struct fid_machine {
@@ -58,14 +59,24 @@ static const struct opt_help help = {
 
 /* ---- machines ---- */
 
-static int open_machine(struct fid_machine *fm, const char *name)
+/* In a guest of ours the engine has nodes like the kernel's, each with a CPU of the same number. */
+static struct host_options host_options(bool owned)
 {
+	unsigned nodes = owned ? script_kernel_nodes() : 1;
+	uint64_t least = (uint64_t)nodes * SECTION_FRAMES << PAGE_SHIFT;
+
+	return (struct host_options){ .memory = MAX(HOST_BYTES / least, 1ULL) * least, .nr_nodes = nodes, .nr_cpus = owned ? MAX(nodes, 2U) : 0 };
+}
+
+static int open_machine(struct fid_machine *fm, const char *name, bool owned)
+{
+	struct host_options o = host_options(owned);
 	char err[600] = "";
 	int rc, code;
 
 	snprintf(fm->name, sizeof(fm->name), "%s", name);
 	if (!strcmp(name, "host")) {
-		rc = host_create(&(struct host_options){ .memory = HOST_BYTES }, &fm->m, err, sizeof(err));
+		rc = host_create(&o, &fm->m, err, sizeof(err));
 		fm->destroy = host_destroy;
 	} else if (!strcmp(name, "null")) {
 		rc = null_create(&(struct null_options){ .node_bytes = 2 * HOST_BYTES }, &fm->m, err, sizeof(err));
@@ -124,7 +135,7 @@ static void count(struct fid *x, struct fid_group *g, const struct fidelity_resu
 static struct fidelity_options options(const struct fid *x, const struct fid_machine *m)
 {
 	return (struct fidelity_options){ .kernel = &x->kernel, .machine = m->m, .contents_every_step = x->a->contents,
-					  .global_counters = x->a->quiet_computer };
+					  .owned = x->a->owned };
 }
 
 static void show_step(void *arg, const struct fidelity_step *st)
@@ -444,7 +455,7 @@ static int fidelity(const struct fid_args *a)
 	if (fidelity_kernel_read(&x->kernel, err, sizeof(err)))
 		code = failure("%s", err);
 	for (size_t i = 0; code < 0 && !a->kernel_only && i < MIN(nr, (size_t)MAX_MACHINES); i++) {
-		code = open_machine(&x->machine[i], a->machines.nr ? a->machines.v[i] : usual[i]);
+		code = open_machine(&x->machine[i], a->machines.nr ? a->machines.v[i] : usual[i], a->owned);
 		if (code < 0)
 			x->nr_machines++;
 	}
@@ -492,6 +503,7 @@ static int run(int argc, char **argv)
 		{ "machine", 'm', OPT_LIST, &a.machines, 0, 0, "NAME", "for the engine: host, model (the one most like this computer), null, or a machine's name; may be repeated; default: host and model" },
 		{ "contents", 0, OPT_FLAG, &a.contents, 0, 0, NULL, "compare contents after every step, not only at the end; Linux then counts what was read as referenced" },
 		{ "kernel-only", 0, OPT_FLAG, &a.kernel_only, 0, 0, NULL, "without the engine: with --json, what was seen of the kernel, to be compared elsewhere" },
+		{ "global-settings", 0, OPT_FLAG, &a.owned, 0, 0, NULL, "in a guest that was booted for this (scripts/guest) only: scripts may write the kernel's settings, and what the whole computer counts is compared" },
 		{ "list", 0, OPT_FLAG, &a.list, 0, 0, NULL, "names of the groups that come with quire" },
 		{ "json", 'j', OPT_TEXT, &a.json, 0, 0, "FILE", "write the result as JSON too; - is standard output" },
 		{ "quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "differences only, no table" },
@@ -508,6 +520,8 @@ static int run(int argc, char **argv)
 		return usage_error("fidelity", "a group's name goes neither with --script nor with --random");
 	if (a.random && a.scripts.nr)
 		return usage_error("fidelity", "--script and --random are two things");
+	if (a.owned && !script_kernel_owned())
+		return failure("--global-settings: this computer was not booted as a guest for it (scripts/guest does that); its settings stay as they are");
 	if (a.kernel_only && !a.json)
 		return usage_error("fidelity", "--kernel-only needs --json FILE, which is where it writes");
 	if (a.kernel_only && a.random)

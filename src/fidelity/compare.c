@@ -9,6 +9,7 @@
 
 #include "base/compiler.h"
 #include "base/types.h"
+#include "script/kernel.h"
 #include "script/ops.h"
 
 #define REGION (1ULL << 40) /* how far below the top of the mmap region, and above the heap's start, addresses belong to it */
@@ -18,6 +19,7 @@
 const char *const fidelity_kind_names[NR_FIDELITY_KINDS] = {
 	[FID_RESULT] = "result", [FID_SIGNAL] = "signal",   [FID_VALUE] = "value", [FID_COUNT] = "count",	  [FID_AREAS] = "areas",
 	[FID_VMFLAGS] = "flags", [FID_SMAPS] = "smaps",	    [FID_PAGES] = "pages", [FID_CONTENTS] = "contents", [FID_FAULTS] = "faults",
+	[FID_VMSTAT] = "vmstat", [FID_NODE] = "node",
 };
 
 uint64_t fidelity_translate(const struct fidelity_places *k, const struct fidelity_places *e, uint64_t addr)
@@ -254,6 +256,14 @@ static void compare_pages(struct fidelity_compare *c, struct fidelity_diff *d, c
 			found(c, d, "process %u, page %s: %s on Linux, %s on quire", d->proc, at, kt, et);
 			shown++;
 		}
+		if (k->node && e->node && k->node[i] >= 0 && e->node[i] >= 0 && k->node[i] != e->node[i]) {
+			d->kind = FID_NODE;
+			d->key = 0;
+			d->kernel = k->node[i];
+			d->engine = e->node[i];
+			found(c, d, "process %u, page %s is on node %d on Linux, %d on quire", d->proc, at, k->node[i], e->node[i]);
+			shown++;
+		}
 		if (k->value && e->value && (kb & eb & SPAGE_VALUE) && k->value[i] != e->value[i]) {
 			d->kind = FID_CONTENTS;
 			d->key = 0;
@@ -323,27 +333,29 @@ static void own_counts(const struct fidelity_compare *c, const struct script_obs
 	ret[1] = faults_in(c->about.call->op) ? 0 : counter(e, "pgmajfault");
 }
 
-static void compare_faults(struct fidelity_compare *c, const struct script_obs *k, const struct script_obs *e)
+static void compare_counters(struct fidelity_compare *c, const struct script_obs *k, const struct script_obs *e)
 {
+	struct fidelity_diff d = { .proc = k->proc };
 	int64_t own[2];
-	static const char *const names[] = { "pgfault", "pgmajfault" };
-	struct fidelity_diff d = { .kind = FID_FAULTS, .proc = k->proc };
 
 	own_counts(c, e, own);
-	for (uint32_t i = 0; i < ARRAY_SIZE(names); i++) {
+	c->about.ka = c->about.ea = NULL;
+	/* The first two are known of a process alone, too. */
+	for (uint32_t i = 0; (i < 2 || c->owned) && script_kernel_counters[i]; i++) {
+		d.kind = i < 2 ? FID_FAULTS : FID_VMSTAT;
 		d.key = i;
-		d.kernel = counter(k, names[i]);
-		d.engine = own[i];
-		c->about.ka = c->about.ea = NULL;
+		d.kernel = counter(k, script_kernel_counters[i]);
+		d.engine = i < 2 && !c->owned ? own[i] : counter(e, script_kernel_counters[i]);
 		if (d.kernel != d.engine)
-			found(c, &d, "process %u: %s rose by %" PRId64 " on Linux, by %" PRId64 " on quire", k->proc, names[i], d.kernel, d.engine);
+			found(c, &d, "process %u: %s rose by %" PRId64 " on Linux, by %" PRId64 " on quire", k->proc, script_kernel_counters[i],
+			      d.kernel, d.engine);
 	}
 }
 
 void fidelity_compare_obs(struct fidelity_compare *c, const struct script_obs *k, const struct script_obs *e)
 {
 	if ((k->what & e->what & SOBS_VMSTAT) && k->proc == c->about.call->proc)
-		compare_faults(c, k, e);
+		compare_counters(c, k, e);
 	if (areas_differ(c, k, e))
 		return;
 	for (size_t i = 0; i < e->nr_areas; i++)

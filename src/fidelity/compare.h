@@ -32,6 +32,7 @@ struct fidelity_compare {
 	struct fidelity_places k, e;
 	struct script_run *run; /* the engine's: for labels */
 	struct fidelity_diffs *diffs;
+	bool owned; /* counters of /proc/vmstat were taken */
 };
 
 /* An address of the kernel's side as the engine has it. */

@@ -6,6 +6,9 @@
 
 #include "base/compiler.h"
 #include "base/types.h"
+#include "script/kernel.h"
+
+#include <string.h>
 
 #define WATCHED_PAGES 4
 #define HPAGE_BYTES (2LL << 20)
@@ -49,7 +52,139 @@ static bool watched_memory(const struct fidelity_case *a, const struct fidelity_
 	return a->kernel->watched && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED && more > 0 && more <= most;
 }
 
+static bool is_counter(const struct fidelity_diff *d, const char *name)
+{
+	return d->kind == FID_VMSTAT && !strcmp(script_kernel_counters[d->key], name);
+}
+
+static bool zero_page_kept(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	(void)a;
+	return is_counter(d, "thp_zero_page_alloc") && d->kernel < d->engine;
+}
+
+static bool promise_kept(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return d->kind == FID_VMFLAGS && d->key == 1U << SVF_AC && (d->kernel & 1 << SVF_AC) && a->ea && !(a->ea->prot & 2);
+}
+
+static bool promise_apart(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return d->kind == FID_AREAS && a->ea && !(a->ea->prot & 2) && d->kernel > d->engine;
+}
+
+static bool none_not_summed(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return d->kind == FID_SMAPS && a->ea && !a->ea->prot && d->kernel < d->engine;
+}
+
+static bool no_lf(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	(void)a;
+	return d->kind == FID_VMFLAGS && d->key == 1U << SVF_LF && (d->engine & 1 << SVF_LF);
+}
+
+static bool no_nh(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	if (d->kind == FID_AREAS && a->call->op == SOP_MMAP && (a->call->flags & 0x20000)) /* MAP_STACK */
+		return true;
+	return d->kind == FID_VMFLAGS && d->key == 1U << SVF_NH && (d->engine & 1 << SVF_NH);
+}
+
+/* The entry of 2 MiB says so; the page behind it does not know. */
+static bool huge_dirty_lost(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	if (!(a->ops_seen & FIDELITY_SEEN_HUGE) || d->kind != FID_SMAPS)
+		return false;
+	if (d->key == SMAP_PSS_DIRTY || d->key == SMAP_PRIVATE_DIRTY || d->key == SMAP_SHARED_DIRTY)
+		return d->kernel < d->engine;
+	return (d->key == SMAP_PRIVATE_CLEAN || d->key == SMAP_SHARED_CLEAN) && d->kernel > d->engine;
+}
+
+/* Each part of a huge page mapped by base entries and by a huge one counted the latter apart. */
+static bool double_map(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	(void)a;
+	return d->kind == FID_PAGES && d->key == SPAGE_EXCL;
+}
+
+static bool referenced_before(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	(void)a;
+	return d->kind == FID_SMAPS && d->key == SMAP_REFERENCED;
+}
+
+static bool huge_not_writable(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return (a->ops_seen & FIDELITY_SEEN_HUGE) && d->kind == FID_FAULTS && !d->key && d->kernel == d->engine + 1 && a->call->op != SOP_MPROTECT;
+}
+
+/* With a neighbour on either side that it could join, but not both. */
+static bool joins_right(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return d->kind == FID_AREAS && a->call->op == SOP_MMAP && d->kernel == d->engine;
+}
+
+static bool retried_fault(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return a->plain_files && d->kind == FID_FAULTS && !d->key && d->kernel > d->engine;
+}
+
+static bool populate_error(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	(void)d;
+	return a->call->op == SOP_MADVISE && (a->call->advice == 22 || a->call->advice == 23) && a->k->ret < 0 && a->e->ret < 0;
+}
+
+/* A fault that fails inside a call that had come some way is tried again, to say so. */
+static bool failed_twice(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return d->kind == FID_FAULTS && !d->key && d->kernel == d->engine + 1 && a->call->op == SOP_MADVISE && a->k->ret < 0;
+}
+
+static bool locks_own(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return d->kind == FID_VMSTAT && (a->call->op == SOP_MLOCKALL || a->call->op == SOP_MUNLOCKALL);
+}
+
+static bool lazyfree_counted(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return (a->ops_seen & FIDELITY_SEEN_FREE) && is_counter(d, "pglazyfree");
+}
+
 static const struct entry table[] = {
+	{ { "huge-zero-page-kept", "Linux keeps its huge page of zeroes from one process to the next while there is memory; the engine is a new one in each script", false },
+	  0, 0, zero_page_kept },
+	{ { "promise-kept", "Linux 6.1 keeps the promise of memory (ac) of an untouched area that mprotect makes read-only; 6.12 and the engine give it back", false },
+	  0, 6012, promise_kept },
+	{ { "promise-apart", "Linux 6.1: a read-only area that still has its promise does not merge with one that never had any", true },
+	  0, 6012, promise_apart },
+	{ { "unreadable-huge-not-summed", "smaps of Linux 6.1 leaves out what an entry of 2 MiB maps without rights", false },
+	  0, 6012, none_not_summed },
+	{ { "no-lock-on-fault-flag", "smaps of Linux 6.1 does not show that an area is locked as it is touched (lf)", false },
+	  0, 6012, no_lf },
+	{ { "stack-areas-huge", "before 6.7 MAP_STACK did not keep huge pages away (nh), so such an area may merge with others", true },
+	  0, 6007, no_nh },
+	{ { "double-mapped", "in Linux 6.1 and 6.12 pagemap's bit 56 of a part of a huge page goes by counts of its own, or by those of the first part", false },
+	  0, 6018, double_map },
+	{ { "referenced-before", "on kernels before 6.16 pages that a fork shares are marked as referenced where the engine, which follows later ones, has no mark", false },
+	  0, 6016, referenced_before },
+	{ { "huge-not-writable", "before 6.2 mprotect never made an entry of 2 MiB writable at once: the next write takes a fault", false },
+	  0, 6002, huge_not_writable },
+	{ { "huge-dirty-lost", "mprotect of Linux 6.12 forgets that an entry of 2 MiB is dirty (6.1 and 6.18 do not), and smaps goes by it", false },
+	  6006, 6018, huge_dirty_lost },
+	{ { "new-area-joins-right", "a new area between two that it could join, but not both, joins the upper one in Linux 6.1, the lower one in 6.12 and the engine", true },
+	  0, 6012, joins_right },
+	{ { "retried-faults", "a fault that waits for a file without the lock is made again, which /proc/vmstat of Linux 6.1 counts again", false },
+	  0, 6012, retried_fault },
+	{ { "populate-errors", "where MADV_POPULATE_* meets no area Linux 6.1 may answer EINVAL, or go on to the next area first; 6.12 and the engine stop with ENOMEM", true },
+	  0, 6012, populate_error },
+	{ { "failed-twice", "a fault that fails inside madvise after it has brought in some pages is made, and counted, a second time before the call fails", false },
+	  0, 0, failed_twice },
+	{ { "locks-own-memory", "locking and unlocking all memory is counted for the process's own (its code, its stack) too", false },
+	  0, 0, locks_own },
+	{ { "lazyfree-counted-late", "MADV_FREE is counted when a CPU's batch of such pages is dealt with, which may be a later step", false },
+	  0, 0, lazyfree_counted },
 	{ { "file-folios", "after MADV_HUGEPAGE Linux reads a file in folios of up to 2 MiB where the file system has them, and maps a folio at once; the engine's page cache has pages", true },
 	  6001, 0, file_folios },
 	{ { "watched-memory", "DAMON watches this computer's memory: a page that it samples counts as referenced in every process that maps it, used or not", false },

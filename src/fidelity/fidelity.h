@@ -29,6 +29,8 @@ enum fidelity_kind {
 	FID_PAGES,    /* presence, huge flag, ... of a page; key: the SPAGE_ bits that differ */
 	FID_CONTENTS, /* what a page holds */
 	FID_FAULTS,   /* how many faults the step took; key: 0 all, 1 major ones */
+	FID_VMSTAT,   /* another counter of /proc/vmstat; key: its place in script_kernel_counters */
+	FID_NODE,     /* the node that a page is on */
 	NR_FIDELITY_KINDS
 };
 extern const char *const fidelity_kind_names[NR_FIDELITY_KINDS];
@@ -74,7 +76,7 @@ struct fidelity_options {
 	const struct fidelity_kernel *kernel;
 	struct machine *machine;      /* for the engine */
 	bool contents_every_step;     /* also in between, which leaves traces in what Linux says is referenced */
-	bool global_counters;         /* nothing else runs on this computer: /proc/vmstat is compared too */
+	bool owned;                   /* nothing else runs on this computer, and its settings are ours: /proc/vmstat and nodes are compared too */
 	uint64_t max_steps;           /* 0: no bound but the language's */
 };
 

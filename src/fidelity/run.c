@@ -12,7 +12,7 @@
 #include "mm/uapi.h"
 
 #define MAX_LIVE 64
-#define LOOK (SOBS_AREAS | SOBS_SMAPS | SOBS_PAGES | SOBS_VMSTAT)
+#define LOOK (SOBS_AREAS | SOBS_SMAPS | SOBS_PAGES | SOBS_VMSTAT | SOBS_NODES)
 
 struct fid_run {
 	const struct fidelity_options *o;
@@ -76,11 +76,23 @@ static int look_at(struct fid_run *r, uint32_t proc, unsigned what)
 	return rc;
 }
 
+/* What the engine has counted in a step after which nobody asks must not be taken for the next step's. */
+static int forget_counts(struct fid_run *r)
+{
+	struct script_obs e;
+	int rc;
+
+	script_obs_init(&e);
+	rc = r->nr_live ? r->sides.engine.inner_ops->observe(r->sides.engine.inner, r->live[0], SOBS_VMSTAT, &e, r->err, r->errlen) : 0;
+	script_obs_clear(&e);
+	return rc;
+}
+
 /* Counters are the acting process's: it is looked at first, since looking makes the engine's start again. */
 static int look(struct fid_run *r, unsigned what)
 {
 	bool acts = r->kcall.op != SOP_EXIT;
-	int rc = acts ? look_at(r, r->kcall.proc, what) : 0;
+	int rc = acts ? look_at(r, r->kcall.proc, what) : forget_counts(r);
 
 	for (size_t i = 0; !rc && i < r->nr_live; i++)
 		if (!acts || r->live[i] != r->kcall.proc)
@@ -258,7 +270,7 @@ int fidelity_run(const struct script *s, const struct fidelity_options *o, void 
 		} else if (!rc) {
 			r->cmp = (struct fidelity_compare){ .about = { .kernel = o->kernel, .call = &r->kcall, .k = &r->kres, .e = &r->eres },
 							    .k = r->sides.kernel.places, .e = r->sides.engine.places,
-							    .run = r->sides.engine.run, .diffs = &r->diffs };
+							    .run = r->sides.engine.run, .diffs = &r->diffs, .owned = o->owned };
 			rc = all_steps(r, each, arg);
 		}
 		fidelity_sides_end(&r->sides);

@@ -91,6 +91,10 @@ int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
 	}
 	snprintf(k->release, sizeof(k->release), "%.60s", u.release);
 	k->version = major * 1000 + minor;
+	k->knobs.thp_align_mmap = k->version >= 6007;
+	k->knobs.huge_zero_cow = k->version >= 6013 ? HUGE_ZERO_COW_HUGE : HUGE_ZERO_COW_SPLIT;
+	k->knobs.merge_untouched = k->version >= 6016;
+	k->knobs.mremap_judges_first = k->version >= 6017;
 	k->knobs.mremap_several = k->version >= 6017;
 	k->knobs.exec_read_forward = k->version >= 6016;
 	k->knobs.pt_reclaim = k->version >= 6014;
@@ -178,7 +182,7 @@ static void wrap(struct fidelity_side *s, const struct script_exec_ops *ops, str
 
 int fidelity_sides_create(const struct fidelity_options *o, bool engine, struct fidelity_sides *ret, char *err, size_t errlen)
 {
-	const struct script_kernel_options k = { .global_counters = o->global_counters };
+	const struct script_kernel_options k = { .owned = o->owned };
 	const struct script_engine_options e = { .machine = o->machine, .knobs = &o->kernel->knobs };
 	struct script_exec *inner = NULL;
 	int rc;

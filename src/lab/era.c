@@ -34,6 +34,10 @@ static const struct era_line table[] = {
 	{ "quire.exec_read_forward", "1", VERSION(6, 16), "it reads from its page on, to the mapping's end at most" },
 	{ "quire.mremap_several", "0", 0, "mremap moved one area at a time" },
 	{ "quire.mremap_several", "1", VERSION(6, 17), "it moves several at once to a fixed place when nothing is resized" },
+	{ "quire.mremap_judges_first", "0", 0, "mremap unmapped the new place before it judged what lies at the old one" },
+	{ "quire.mremap_judges_first", "1", VERSION(6, 17), "it judges arguments and areas first" },
+	{ "quire.merge_untouched", "0", 0, "an area with anonymous pages did not merge with a neighbour that has none" },
+	{ "quire.merge_untouched", "1", VERSION(6, 16), "it does" },
 	{ "quire.fork_tables", "copied", 0, "no release shares page tables at a fork" },
 };
 

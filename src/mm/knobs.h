@@ -51,6 +51,8 @@ struct knobs {
 	bool mremap_several;        /* quire.mremap_several */
 	bool exec_read_forward;     /* quire.exec_read_forward */
 	bool pt_reclaim;            /* quire.pt_reclaim */
+	bool mremap_judges_first;   /* quire.mremap_judges_first */
+	bool merge_untouched;       /* quire.merge_untouched */
 	uint32_t percpu_pagelist_high_fraction; /* vm.percpu_pagelist_high_fraction */
 	uint32_t tlb_flush_ceiling; /* quire.tlb_single_page_flush_ceiling: debugfs name in Linux */
 	uint64_t mmap_min_addr;     /* vm.mmap_min_addr */

@@ -2,7 +2,7 @@
  * mremap: shrink, grow in place, move, duplicate shared memory (old length 0), MREMAP_DONTUNMAP.
  *
  * What can be refused is refused before the destination of MREMAP_FIXED is unmapped, and arguments are judged before
- * areas, as in Linux since 6.17 (it unmapped first before). A source that spans several areas is moved area by area, with the gaps
+ * areas, as in Linux since 6.17; with quire.mremap_judges_first off, as it was before. A source that spans several areas is moved area by area, with the gaps
  * between them, when the place is fixed and nothing is resized (quire.mremap_several, since 6.17), and refused (-EFAULT) otherwise; an
  * area that cannot be moved ends the call, and what was moved before stays where it is. If page tables run out in the middle of a move, what was moved is moved back and the new area
  * is unmapped again. mmap_lock for writing.
@@ -249,6 +249,50 @@ static int64_t mremap_grow(struct cpu *c, struct mm *mm, struct vma *v, struct m
 	return err ? err : at;
 }
 
+/* Is the new place one, and beside the old one? */
+static bool place_ok(const struct mremap_req *r)
+{
+	if ((r->new_addr & ~PAGE_MASK) || r->new_len > TASK_SIZE || r->new_addr > TASK_SIZE - r->new_len)
+		return false;
+	return r->old + r->old_len <= r->new_addr || r->new_addr + r->new_len <= r->old;
+}
+
+/* As it was before 6.17: what lies at the new place goes first, then what is cut off the source, then areas are judged. */
+static int64_t mremap_to_unmapping(struct cpu *c, struct mm *mm, struct mremap_req *r)
+{
+	bool fixed = (r->flags & UAPI_MREMAP_FIXED) != 0;
+	struct vma *v;
+	int64_t at;
+	int err = 0;
+
+	if (!place_ok(r))
+		return -EINVAL;
+	if (mm->map_count + 5 >= mm->q->knobs.max_map_count)
+		return -ENOMEM;
+	if (fixed)
+		err = munmap_locked(c, mm, r->new_addr, r->new_len, NULL);
+	if (!err && r->old_len > r->new_len) {
+		err = munmap_locked(c, mm, r->old + r->new_len, r->old_len - r->new_len, NULL);
+		r->old_len = r->new_len;
+	}
+	if (err)
+		return err;
+	v = vma_lookup(c, mm, r->old);
+	if (!v)
+		return -EFAULT;
+	err = check_resize(mm, v, r, r->old_len);
+	if (err)
+		return err;
+	if ((r->flags & UAPI_MREMAP_DONTUNMAP) && !vm_may_expand(mm, v->flags, r->new_len >> PAGE_SHIFT))
+		return -ENOMEM;
+	at = find_place(c, mm, v, r, r->new_addr, fixed ? UAPI_MAP_FIXED : 0);
+	if (at < 0)
+		return at;
+	r->new_addr = (vaddr_t)at;
+	err = move_area(c, mm, v, r);
+	return err ? err : at;
+}
+
 /* MREMAP_FIXED and MREMAP_DONTUNMAP. */
 static int64_t mremap_to(struct cpu *c, struct mm *mm, struct vma *v, struct mremap_req *r)
 {
@@ -257,6 +301,8 @@ static int64_t mremap_to(struct cpu *c, struct mm *mm, struct vma *v, struct mre
 	int64_t at;
 	int err;
 
+	if (!mm->q->knobs.mremap_judges_first)
+		return mremap_to_unmapping(c, mm, r);
 	if (mm->map_count + 5 >= mm->q->knobs.max_map_count)
 		return -ENOMEM;
 	err = check_resize(mm, v, r, kept);
@@ -348,22 +394,20 @@ static int64_t mremap_locked(struct cpu *c, struct mm *mm, struct mremap_req *r)
 	return (int64_t)r->old;
 }
 
-/* Lengths are whole pages. */
-static bool mremap_args_ok(const struct mremap_req *r)
+/* Lengths are whole pages. all: also what was judged only behind the area, before 6.17. */
+static bool mremap_args_ok(const struct mremap_req *r, bool all)
 {
 	bool maymove = (r->flags & UAPI_MREMAP_MAYMOVE) != 0;
 
 	if (r->flags & ~(UAPI_MREMAP_MAYMOVE | UAPI_MREMAP_FIXED | UAPI_MREMAP_DONTUNMAP))
 		return false;
-	if ((r->old & ~PAGE_MASK) || !r->new_len || r->new_len > TASK_SIZE)
+	if ((r->old & ~PAGE_MASK) || !r->new_len || (all && r->new_len > TASK_SIZE))
 		return false;
 	if (!(r->flags & (UAPI_MREMAP_FIXED | UAPI_MREMAP_DONTUNMAP)))
 		return true;
-	if (!maymove || (r->new_addr & ~PAGE_MASK) || r->new_addr > TASK_SIZE - r->new_len)
+	if (!maymove || ((r->flags & UAPI_MREMAP_DONTUNMAP) && r->old_len != r->new_len))
 		return false;
-	if ((r->flags & UAPI_MREMAP_DONTUNMAP) && r->old_len != r->new_len)
-		return false;
-	return r->old + r->old_len <= r->new_addr || r->new_addr + r->new_len <= r->old;
+	return !all || place_ok(r);
 }
 
 int64_t mm_mremap(struct cpu *c, struct mm *mm, vaddr_t old, uint64_t old_len, uint64_t new_len, unsigned flags,
@@ -380,7 +424,7 @@ int64_t mm_mremap(struct cpu *c, struct mm *mm, vaddr_t old, uint64_t old_len, u
 	};
 	int64_t ret = -EINVAL;
 
-	if (mremap_args_ok(&r)) {
+	if (mremap_args_ok(&r, mm->q->knobs.mremap_judges_first)) {
 		mm_write_lock(c, mm);
 		ret = mremap_locked(c, mm, &r);
 		if (!r.unlocked)

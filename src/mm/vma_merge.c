@@ -59,6 +59,12 @@ static void absorb(struct cpu *c, struct vma *to, const struct vma *from, struct
 	to->anon_forked = from->anon_forked;
 }
 
+/* Before 6.16 what has anonymous pages did not join a neighbour that has none: an empty chain of anon_vmas did not count as one that was not forked. */
+static bool joins(const struct vma *neighbour, const struct vma *want)
+{
+	return neighbour->anon_touched || !want->anon_touched || neighbour->mm->q->knobs.merge_untouched;
+}
+
 struct merge_sides {
 	bool left, right;
 };
@@ -67,8 +73,8 @@ static struct merge_sides merge_sides(struct cpu *c, const struct vma *prev, con
 				      const struct vma *next)
 {
 	struct merge_sides s = {
-		.left = prev && vma_can_merge(prev, want),
-		.right = next && vma_can_merge(want, next),
+		.left = prev && vma_can_merge(prev, want) && joins(prev, want),
+		.right = next && vma_can_merge(want, next) && joins(next, want),
 	};
 
 	if (prev)

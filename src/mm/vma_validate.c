@@ -36,7 +36,7 @@ static void check_area(struct vma_check *k, const struct vma *v)
 		wrong(k, v, "area of another address space");
 	if (v->gap != (vma_start_gap(v) > below ? vma_start_gap(v) - below : 0))
 		wrong(k, v, "V4 gap");
-	if (k->prev && below == v->start && !v->apart && vma_can_merge(k->prev, v))
+	if (k->prev && below == v->start && !v->apart && k->mm->q->knobs.merge_untouched && vma_can_merge(k->prev, v))
 		wrong(k, v, "V2 mergeable neighbours");
 	if ((v->flags & VM_ACCESS_FLAGS) & ~((v->flags >> 4) & VM_ACCESS_FLAGS))
 		wrong(k, v, "right without may-right");

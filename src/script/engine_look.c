@@ -71,6 +71,8 @@ static int look_pages(struct look *l, const struct vma *v, struct script_area *a
 			int maps = (p.huge ? head : f)->mapcount + 1 + (head->flags & FRAME_HEAD ? head->entire_mapcount + 1 : 0);
 
 			a->page[i] |= (uint8_t)((p.anon ? 0 : SPAGE_FILE) | (maps == 1 ? SPAGE_EXCL : 0));
+			if (a->node)
+				a->node[i] = (int8_t)frame_nid(f);
 		}
 		if (a->value) {
 			a->page[i] |= SPAGE_VALUE;
@@ -155,7 +157,7 @@ int engine_observe(struct script_exec *sx, uint32_t proc, unsigned what, struct 
 	script_obs_clear(ret);
 	ret->proc = proc;
 	if (l.mm && (what & (SOBS_PAGES | SOBS_CONTENTS)) && pages_of(l.mm) > SCRIPT_OBS_MAX_PAGES)
-		l.what &= ~(unsigned)(SOBS_PAGES | SOBS_CONTENTS);
+		l.what &= ~(unsigned)(SOBS_PAGES | SOBS_CONTENTS | SOBS_NODES);
 	ret->what = l.what;
 	if (what & SOBS_VMSTAT)
 		l.rc = look_vmstat(x, ret);

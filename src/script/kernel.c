@@ -11,11 +11,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "base/types.h"
 
+#define KERNEL_CPUS 256
 #define SLEEP_MAX_MS 10000
 
 static struct kernel_exec *kernel(struct script_exec *x)
@@ -74,39 +76,7 @@ struct script_kernel_layout script_kernel_layout(const struct script_exec *sx)
 	return (struct script_kernel_layout){ .top = l->top, .heap = l->heap, .as_bytes = x->as_bytes, .memlock_bytes = x->memlock };
 }
 
-/* ---- settings ---- */
-
-int script_kernel_setting(const char *name, char *buf, size_t len)
-{
-	static const char sysfs[] = "transparent_hugepage.";
-	char path[200];
-	size_t n = 0;
-
-	if (!strcmp(name, "bdi.read_ahead_kb"))
-		return kernel_disk_read_ahead(buf, len);
-	if (!strncmp(name, sysfs, strlen(sysfs)))
-		n = (size_t)snprintf(path, sizeof(path), "/sys/kernel/mm/%s", name);
-	else if (!strncmp(name, "vm.", 3) || !strncmp(name, "kernel.", 7))
-		n = (size_t)snprintf(path, sizeof(path), "/proc/sys/%s", name);
-	if (!n || n >= sizeof(path) || strstr(name, "..") || strchr(name, '/'))
-		return -ENOENT;
-	for (char *p = path; *p; p++)
-		if (*p == '.')
-			*p = '/';
-	return kproc_setting(path, buf, len) ? -ENOENT : 0;
-}
-
-/* What the kernel has is what it keeps. */
-static int check_setting(const char *name, const char *value, char *err, size_t errlen)
-{
-	char now[64];
-
-	if (script_kernel_setting(name, now, sizeof(now)))
-		return kernel_unsupported(err, errlen, "the kernel underneath has no setting %s", name);
-	if (strcmp(now, value))
-		return kernel_unsupported(err, errlen, "%s is %s in the kernel underneath, and settings there are only read", name, now);
-	return 0;
-}
+/* ---- calls ---- */
 
 static bool uses(const struct script_block *b, enum script_op op)
 {
@@ -200,6 +170,20 @@ static int sleep_step(const struct script_call *c, char *err, size_t errlen)
 	return 0;
 }
 
+/* Only where all CPUs are ours: elsewhere calls are made wherever the process happens to be, and nothing that depends on it is compared. */
+static int cpu_step(struct kernel_exec *x, uint32_t proc, unsigned cpu)
+{
+	unsigned slot = kernel_proc(x, proc)->slot;
+	uint64_t *mask = kagent_buffer(x->k, slot);
+	const uint64_t args[6] = { 0, KERNEL_CPUS / 8, kagent_buffer_va(x->k, slot) };
+	int64_t r;
+
+	memset(mask, 0, KERNEL_CPUS / 8);
+	if (cpu < KERNEL_CPUS)
+		mask[cpu / 64] = 1ULL << cpu % 64;
+	return kagent_syscall(x->k, slot, SYS_sched_setaffinity, args, &r); /* a CPU that is not there: it stays where it is */
+}
+
 static int dispatch(struct kernel_exec *x, const struct script_call *c, struct script_result *ret, char *err, size_t errlen)
 {
 	switch (c->op) {
@@ -238,11 +222,12 @@ static int dispatch(struct kernel_exec *x, const struct script_call *c, struct s
 	case SOP_WAIT:
 		return wait_step(x, c, ret);
 	case SOP_CPU:
+		return x->o.owned ? cpu_step(x, c->proc, (unsigned)c->value) : 0;
 	case SOP_THREAD:
 	case SOP_IDLE: /* between its calls a thread sleeps anyway */
 		return 0;
 	case SOP_SET:
-		return check_setting(c->name, c->text, err, errlen);
+		return kernel_settings_set(&x->settings, c->name, c->text, x->o.owned, err, errlen);
 	case SOP_SLEEP:
 		return sleep_step(c, err, errlen);
 	case SOP_BOOT:
@@ -273,6 +258,9 @@ static int step(struct script_exec *sx, const struct script_call *c, struct scri
 		return kernel_unsupported(err, errlen, "bringing in more than %llu MiB at once", (unsigned long long)(x->o.rss_bytes >> 20));
 	kernel_count_from_here(x, p);
 	rc = dispatch(x, c, ret, err, errlen);
+	if (c->op == SOP_FILE_CREATE) /* which this process has made */
+		kernel_count_from_here(x, p);
+	kernel_count_to_here(x);
 	if (rc == -EOPNOTSUPP)
 		return rc;
 	kernel_settle(x);
@@ -324,7 +312,7 @@ static int begin(struct script_exec *sx, const struct script *s, const struct sc
 	memset(x->proc, 0, sizeof(x->proc));
 	memset(x->slot_used, 0, sizeof(x->slot_used));
 	for (size_t i = 0; i < nr_set; i++) {
-		rc = check_setting(set[i].name, set[i].value, err, errlen);
+		rc = kernel_settings_set(&x->settings, set[i].name, set[i].value, x->o.owned, err, errlen);
 		if (rc)
 			return rc;
 	}
@@ -338,7 +326,16 @@ static int begin(struct script_exec *sx, const struct script *s, const struct sc
 		return rc;
 	x->proc[0] = (struct kernel_proc){ .known = true, .pid = kagents_pid(x->k, 0) };
 	x->slot_used[0] = true;
+	if (x->o.owned) {
+		rc = cpu_step(x, 0, 0);
+		if (rc) {
+			snprintf(err, errlen, "the first process does not answer: %s", strerror(-rc));
+			return rc;
+		}
+	}
 	warm_up(x, 0);
+	kernel_drain(x);
+	kernel_count_from_here(x, &x->proc[0]); /* forking made what is read into write-protected: not in the first step */
 	*ret_arena = KERNEL_ARENA;
 	*ret_arena_len = KERNEL_ARENA_LEN;
 	return 0;
@@ -356,6 +353,7 @@ static void end(struct script_exec *sx)
 	x->nr_objects = 0;
 	x->dropped = 0;
 	kernel_close_files(x);
+	kernel_settings_restore(&x->settings);
 }
 
 static int mark(struct script_exec *x, char *err, size_t errlen)
@@ -369,7 +367,7 @@ static int counter(struct script_exec *sx, const struct script_counter_ref *r, i
 	struct kernel_exec *x = kernel(sx);
 	const char *name = !strncmp(r->name, "vmstat.", 7) ? r->name + 7 : NULL;
 
-	if (name && x->o.global_counters && !kproc_vmstat(&name, 1, ret))
+	if (name && x->o.owned && !kproc_vmstat(&name, 1, ret))
 		return 0;
 	snprintf(err, errlen, "%s is not counted on the kernel's side", r->name);
 	return -ENOENT;

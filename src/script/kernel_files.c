@@ -43,17 +43,16 @@ static int disk_file(void)
 }
 
 /* Of the device that ordinary files are on. */
-int kernel_disk_read_ahead(char *buf, size_t len)
+int kernel_disk_read_ahead(char *path, size_t len)
 {
 	int fd = disk_file(), rc = -ENOENT;
-	char path[64];
 	struct stat st;
 
 	if (fd < 0)
 		return rc;
 	if (!fstat(fd, &st)) {
-		snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb", major(st.st_dev), minor(st.st_dev));
-		rc = kproc_setting(path, buf, len) ? -ENOENT : 0;
+		snprintf(path, len, "/sys/class/bdi/%u:%u/read_ahead_kb", major(st.st_dev), minor(st.st_dev));
+		rc = 0;
 	}
 	close(fd);
 	return rc;

@@ -9,11 +9,13 @@
 #include "script/kernel.h"
 #include "script/kernel_agent.h"
 #include "script/kernel_proc.h"
+#include "script/kernel_settings.h"
 
 #define KERNEL_MAX_PROCS 64 /* in one run, ended ones included */
 #define KERNEL_ARENA 0x200000000000ULL
 #define KERNEL_ARENA_LEN 0x100000000000ULL
 #define KERNEL_FILES 16
+#define KERNEL_COUNTERS 16 /* at most, of script_kernel_counters */
 
 struct kernel_proc {
 	bool known, waited;
@@ -51,6 +53,9 @@ struct kernel_exec {
 	bool slot_used[KAGENT_MAX];
 	struct kproc_areas areas;
 	void *drain; /* of this process's memory, for kernel_drain; MAP_FAILED: not possible here */
+	struct kernel_settings settings;
+	int64_t before[KERNEL_COUNTERS], after[KERNEL_COUNTERS]; /* the step; owned */
+	char vmstat_text[16384];
 };
 
 /* One line why it cannot be done here; -EOPNOTSUPP. */
@@ -70,8 +75,8 @@ int kernel_open_files(struct kernel_exec *x);
 void kernel_close_files(struct kernel_exec *x);
 int kernel_file_create(struct kernel_exec *x, const struct script_call *c, struct script_result *ret, char *err, size_t errlen);
 int kernel_file_step(struct kernel_exec *x, const struct script_call *c, struct script_result *ret, char *err, size_t errlen);
-/* bdi.read_ahead_kb of the device that ordinary files are on. 0 or -ENOENT. */
-int kernel_disk_read_ahead(char *buf, size_t len);
+/* Where bdi.read_ahead_kb of the device is that ordinary files are on. 0 or -ENOENT. */
+int kernel_disk_read_ahead(char *path, size_t len);
 /* What has been asked of that device has been read. */
 void kernel_settle(const struct kernel_exec *x);
 uint64_t kernel_files_in_memory(const struct kernel_exec *x);
@@ -98,5 +103,7 @@ void kernel_drain(struct kernel_exec *x);
 void kernel_drain_done(struct kernel_exec *x);
 /* From here on faults are counted for the next observation. */
 void kernel_count_from_here(struct kernel_exec *x, struct kernel_proc *p);
+/* The step is over: what this process does itself from here on, looking and running the other side, does not count. */
+void kernel_count_to_here(struct kernel_exec *x);
 
 #endif

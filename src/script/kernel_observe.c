@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -84,6 +85,26 @@ static void see_contents(pid_t pid, struct script_area *a)
 	close(mem);
 }
 
+/* Asked about from outside. -1: no page of a node's there. */
+static int see_nodes(pid_t pid, struct script_area *a)
+{
+	uint64_t pages = (a->end - a->start) >> PAGE_SHIFT;
+	void *page[512];
+	int node[512];
+
+	for (uint64_t at = 0; at < pages; at += ARRAY_SIZE(page)) {
+		uint64_t n = MIN(pages - at, (uint64_t)ARRAY_SIZE(page));
+
+		for (uint64_t i = 0; i < n; i++)
+			page[i] = (void *)(uintptr_t)(a->start + ((at + i) << PAGE_SHIFT));
+		if (syscall(SYS_move_pages, pid, n, page, NULL, node, 0))
+			return -errno;
+		for (uint64_t i = 0; i < n; i++)
+			a->node[at + i] = (int8_t)(node[i] < 0 ? -1 : node[i]);
+	}
+	return 0;
+}
+
 static int see_pages(struct kernel_exec *x, struct kernel_proc *p, unsigned what, struct script_obs *o)
 {
 	struct kproc_pages pages;
@@ -93,6 +114,8 @@ static int see_pages(struct kernel_exec *x, struct kernel_proc *p, unsigned what
 		rc = kproc_read_pages(&pages, o->area[i].start, o->area[i].end, o->area[i].page);
 		if (!rc)
 			rc = see_mincore(x, p->slot, &o->area[i]);
+		if (!rc && o->area[i].node)
+			rc = see_nodes(p->pid, &o->area[i]);
 	}
 	kproc_pages_close(&pages);
 	for (size_t i = 0; !rc && (what & SOBS_CONTENTS) && i < o->nr_areas; i++)
@@ -132,18 +155,70 @@ void kernel_drain_done(struct kernel_exec *x)
 
 /* ---- counters ---- */
 
+const char *const script_kernel_counters[] = {
+	"pgfault", "pgmajfault", "pgreuse", "pglazyfree", "thp_fault_alloc", "thp_fault_fallback", "thp_split_pmd", "thp_zero_page_alloc",
+	"thp_deferred_split_page", "unevictable_pgs_mlocked", "unevictable_pgs_munlocked", NULL,
+};
+_Static_assert(ARRAY_SIZE(script_kernel_counters) <= KERNEL_COUNTERS, "there is room");
+
+/*
+ * What everybody has moved but this process, which is the only other one that does anything. Into memory that was there before: a fault between the two
+ * looks would count in one of them only. -1: the kernel does not count it.
+ */
+static void read_all(struct kernel_exec *x, int64_t *ret)
+{
+	int fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, x->vmstat_text, sizeof(x->vmstat_text) - 1);
+	struct rusage own = { 0 };
+
+	if (fd >= 0)
+		close(fd);
+	(void)getrusage(RUSAGE_SELF, &own);
+	x->vmstat_text[MAX(n, 0)] = '\0';
+	for (size_t i = 0; script_kernel_counters[i]; i++) {
+		size_t len = strlen(script_kernel_counters[i]);
+		const char *p = x->vmstat_text;
+
+		while (p && (strncmp(p, script_kernel_counters[i], len) || p[len] != ' ')) {
+			p = strchr(p, '\n');
+			p = p ? p + 1 : NULL;
+		}
+		ret[i] = p ? strtoll(p + len + 1, NULL, 10) : -1;
+	}
+	ret[0] -= own.ru_minflt + own.ru_majflt;
+	ret[1] -= own.ru_majflt;
+}
+
+void kernel_count_to_here(struct kernel_exec *x)
+{
+	if (x->o.owned)
+		read_all(x, x->after);
+}
+
+static int see_all_counters(struct kernel_exec *x, struct script_obs *o)
+{
+	o->vmstat = calloc(KERNEL_COUNTERS, sizeof(*o->vmstat));
+	if (!o->vmstat)
+		return -ENOMEM;
+	for (size_t i = 0; script_kernel_counters[i]; i++)
+		if (x->after[i] != x->before[i])
+			o->vmstat[o->nr_vmstat++] = (struct script_counter_delta){ script_kernel_counters[i], x->after[i] - x->before[i] };
+	return 0;
+}
+
 void kernel_count_from_here(struct kernel_exec *x, struct kernel_proc *p)
 {
-	(void)x;
+	if (x->o.owned)
+		read_all(x, x->before);
 	(void)kproc_faults(p->pid, &p->minor, &p->major);
 }
 
-static int see_counters(struct kernel_proc *p, struct script_obs *o)
+static int see_counters(struct kernel_exec *x, struct kernel_proc *p, struct script_obs *o)
 {
 	uint64_t minor, major;
-	int rc = kproc_faults(p->pid, &minor, &major);
+	int rc = x->o.owned ? see_all_counters(x, o) : kproc_faults(p->pid, &minor, &major);
 
-	if (rc)
+	if (rc || x->o.owned)
 		return rc;
 	o->vmstat = calloc(2, sizeof(*o->vmstat));
 	if (!o->vmstat)
@@ -174,12 +249,14 @@ int kernel_observe(struct script_exec *sx, uint32_t proc, unsigned what, struct 
 	int rc = p ? 0 : -ESRCH;
 
 	ret->proc = proc;
+	if (!x->o.owned || !(what & SOBS_PAGES))
+		what &= ~(unsigned)SOBS_NODES;
 	if (!rc && (what & SOBS_VMSTAT)) /* first: looking costs nothing, but the process answers questions below */
-		rc = see_counters(p, ret);
+		rc = see_counters(x, p, ret);
 	if (!rc)
 		rc = kproc_read_areas(p->pid, &x->areas);
 	if (!rc && script_pages(x) > SCRIPT_OBS_MAX_PAGES)
-		what &= ~(unsigned)(SOBS_PAGES | SOBS_CONTENTS);
+		what &= ~(unsigned)(SOBS_PAGES | SOBS_CONTENTS | SOBS_NODES);
 	for (size_t i = 0; !rc && i < x->areas.nr; i++) {
 		const struct kproc_area *k = &x->areas.v[i];
 		struct script_area *a;

@@ -40,6 +40,7 @@ void script_obs_clear(struct script_obs *o)
 	for (size_t i = 0; i < o->nr_areas; i++) {
 		free(o->area[i].page);
 		free(o->area[i].value);
+		free(o->area[i].node);
 	}
 	free(o->area);
 	free(o->vmstat);
@@ -71,11 +72,16 @@ struct script_area *script_obs_add(struct script_obs *o, uint64_t start, uint64_
 		a.page = calloc(pages, sizeof(*a.page));
 		if (what & SOBS_CONTENTS)
 			a.value = calloc(pages, sizeof(*a.value));
-		if (!a.page || ((what & SOBS_CONTENTS) && !a.value)) {
+		if (what & SOBS_NODES)
+			a.node = malloc(pages);
+		if (!a.page || ((what & SOBS_CONTENTS) && !a.value) || ((what & SOBS_NODES) && !a.node)) {
 			free(a.page);
 			free(a.value);
+			free(a.node);
 			return NULL;
 		}
+		if (a.node)
+			memset(a.node, -1, pages);
 	}
 	o->area[o->nr_areas] = a;
 	return &o->area[o->nr_areas++];

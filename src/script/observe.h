@@ -30,7 +30,8 @@ enum {
 	SOBS_PAGES = 1 << 2,    /* bits a page: SPAGE_* */
 	SOBS_CONTENTS = 1 << 3, /* values of present pages */
 	SOBS_VMSTAT = 1 << 4,   /* change of counters since the last observation that asked for it, or begin */
-	SOBS_ALL = (1 << 5) - 1,
+	SOBS_NODES = 1 << 5,    /* with SOBS_PAGES: the node of each page */
+	SOBS_ALL = (1 << 6) - 1,
 };
 
 /* Bits of a page. */
@@ -69,6 +70,7 @@ struct script_area {
 	uint64_t smap[NR_SCRIPT_SMAPS]; /* with SOBS_SMAPS */
 	uint8_t *page;         /* [(end - start) / 4096], with SOBS_PAGES or SOBS_CONTENTS */
 	uint64_t *value;       /* as many, with SOBS_CONTENTS: valid where SPAGE_VALUE is set */
+	int8_t *node;          /* as many, with SOBS_NODES: of the page that is there; -1: none, or a page of zeroes */
 };
 
 struct script_counter_delta {

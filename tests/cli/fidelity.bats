@@ -24,3 +24,23 @@ load helpers.bash
 	[ "$status" -eq 1 ]
 	[[ "$output" == *"s:2:"* ]]
 }
+
+@test "fidelity: settings are written in a guest that was booted for it, and nowhere else" {
+	if grep -qw 'quire.guest=1' /proc/cmdline; then skip "this is such a guest"; fi
+	run "$QUIRE" fidelity --global-settings brk
+	[ "$status" -eq 1 ]
+	[ "${#lines[@]}" -eq 1 ]
+	[[ "$output" == *"--global-settings"*"scripts/guest"* ]]
+}
+
+@test "guest: wrong options are refused in one line" {
+	run "$BATS_TEST_DIRNAME/../../scripts/guest" --nodes 9
+	[ "$status" -eq 2 ]
+	[ "$output" = "guest: --nodes 9: a number from 1 to 4" ]
+	run "$BATS_TEST_DIRNAME/../../scripts/guest" --mem 200 --nodes 3
+	[ "$status" -eq 2 ]
+	[[ "$output" == *"at least 128M a node"* ]]
+	run "$BATS_TEST_DIRNAME/../../scripts/guest" --help
+	[ "$status" -eq 0 ]
+	[[ "$output" == *"--swap SIZE"* ]]
+}

@@ -388,6 +388,47 @@ static void mremap_moves_several_areas(void **state)
 	world_down(&w);
 }
 
+static void as_before_6_16(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	/* What has pages does not join a neighbour that has none; the other way round it does. */
+	w.q->knobs.merge_untouched = false;
+	map(&w, WIN, 2, RW, FIXED);
+	map(&w, WIN + 2 * PG, 2, RO, FIXED);
+	poke(&w, WIN, true);
+	assert_int_equal(mm_mprotect(w.c, w.mm, WIN, 2 * PG, RO), 0);
+	assert_areas(&w, "0-2r 2-4r");
+	map(&w, WIN + 10 * PG, 2, RW, FIXED);
+	poke(&w, WIN + 10 * PG, true);
+	map(&w, WIN + 12 * PG, 2, RW, FIXED);
+	assert_areas(&w, "0-2r 2-4r 10-14rw");
+	assert_int_equal(quire_validate(w.q), 0);
+	world_down(&w);
+}
+
+static void mremap_before_6_17(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_up(&w, NULL);
+	w.q->knobs.mremap_judges_first = w.q->knobs.mremap_several = false;
+	map(&w, WIN, 4, RW, FIXED);
+	map(&w, WIN + 6 * PG, 4, RW, FIXED);
+	/* Without an area: that is said first. With one: what is at the new place is gone before the source turns out to be too short. */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN + 20 * PG, 4 * PG, 4 * PG, MOVE, WIN + 21 * PG), -EFAULT);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 4 * PG, 4 * PG, MOVE, WIN + 2 * PG), -EINVAL);
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 5 * PG, 5 * PG, MOVE, WIN + 7 * PG), -EFAULT);
+	assert_areas(&w, "0-4rw 6-7rw");
+	/* Cut first, then moved. */
+	assert_int_equal(mm_mremap(w.c, w.mm, WIN, 4 * PG, PG, MOVE, WIN + 10 * PG), (int64_t)(WIN + 10 * PG));
+	assert_areas(&w, "6-7rw 10-11rw");
+	world_down(&w);
+}
+
 static void dontunmap_leaves_a_fresh_area(void **state)
 {
 	struct world w;
@@ -576,6 +617,8 @@ int main(void)
 		cmocka_unit_test(the_others_refuse),
 		cmocka_unit_test(mremap_moves_contents),
 		cmocka_unit_test(mremap_moves_several_areas),
+		cmocka_unit_test(as_before_6_16),
+		cmocka_unit_test(mremap_before_6_17),
 		cmocka_unit_test(dontunmap_leaves_a_fresh_area),
 		cmocka_unit_test(dontunmap_unlocks_all),
 		cmocka_unit_test(locking_counts),
