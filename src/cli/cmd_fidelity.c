@@ -22,7 +22,7 @@
 #define SECTION "#---" /* a line that begins so starts the next script of a file */
 
 struct fid_args {
-	struct opt_list scripts, machines, operands;
+	struct opt_list scripts, machines, set, operands;
 	const char *json, *save;
 	uint64_t random, seed;
 	bool trace, kernel_only, quiet, list, contents, owned;
@@ -38,7 +38,9 @@ struct fid_machine {
 
 struct fid {
 	const struct fid_args *a;
-	struct fidelity_kernel kernel;
+	struct fidelity_kernel kernel; /* with what --set says */
+	struct fidelity_kernel shared; /* the same, but page tables are shared at a fork: for every fourth made-up script */
+	bool share;
 	struct fid_machine machine[MAX_MACHINES];
 	size_t nr_machines;
 	struct fid_group group[MAX_GROUPS];
@@ -134,8 +136,8 @@ static void count(struct fid *x, struct fid_group *g, const struct fidelity_resu
 
 static struct fidelity_options options(const struct fid *x, const struct fid_machine *m)
 {
-	return (struct fidelity_options){ .kernel = &x->kernel, .machine = m->m, .contents_every_step = x->a->contents,
-					  .owned = x->a->owned };
+	return (struct fidelity_options){ .kernel = x->share ? &x->shared : &x->kernel, .machine = m->m, .contents_every_step = x->a->contents,
+					  .owned = x->a->owned, .programs_only = x->share || x->a->set.nr };
 }
 
 static void show_step(void *arg, const struct fidelity_step *st)
@@ -355,7 +357,8 @@ static int random_one(struct fid *x, uint64_t seed, struct fid_machine *m, struc
 		return failure("seed %" PRIu64 ": %s", seed, err);
 	}
 	free(text);
-	snprintf(name, sizeof(name), "seed %" PRIu64, seed);
+	x->share = seed % 4 == 3;
+	snprintf(name, sizeof(name), "seed %" PRIu64 "%s", seed, x->share ? " with quire.fork_tables=shared" : "");
 	code = run_one(x, s, name, g, m, &r);
 	if (code < 0 && r.undeclared)
 		code = report_random(x, s, seed, m, &r);
@@ -401,6 +404,25 @@ static json_t *document(const struct fid *x)
 	if (x->a->kernel_only)
 		json_object_set(root, "steps", x->steps);
 	return root;
+}
+
+/* What the engine does otherwise than Linux, without a program's noticing. -1, or an exit code. */
+static int apply_settings(struct fid *x)
+{
+	char name[64], err[300];
+
+	for (size_t i = 0; i < x->a->set.nr; i++) {
+		const char *text = x->a->set.v[i], *eq = strchr(text, '=');
+
+		if (!eq || strncmp(text, "quire.", 6) || (size_t)(eq - text) >= sizeof(name))
+			return usage_error("fidelity", "--set %s: quire.NAME=VALUE ('quire knobs' shows them)", text);
+		snprintf(name, sizeof(name), "%.*s", (int)(eq - text), text);
+		if (knob_set(&x->kernel.knobs, name, eq + 1, err, sizeof(err)))
+			return usage_error("fidelity", "--set %s: %s", text, err);
+	}
+	x->shared = x->kernel;
+	x->shared.knobs.fork_tables = FORK_TABLES_SHARED;
+	return -1;
 }
 
 static int run_all(struct fid *x)
@@ -454,6 +476,8 @@ static int fidelity(const struct fid_args *a)
 	x->steps = json_array();
 	if (fidelity_kernel_read(&x->kernel, err, sizeof(err)))
 		code = failure("%s", err);
+	if (code < 0)
+		code = apply_settings(x);
 	for (size_t i = 0; code < 0 && !a->kernel_only && i < MIN(nr, (size_t)MAX_MACHINES); i++) {
 		code = open_machine(&x->machine[i], a->machines.nr ? a->machines.v[i] : usual[i], a->owned);
 		if (code < 0)
@@ -501,6 +525,7 @@ static int run(int argc, char **argv)
 		{ "seed", 0, OPT_COUNT, &a.seed, 0, UINT64_MAX / 2, "N", "of the first made-up script; each has the next one" },
 		{ "save", 0, OPT_TEXT, &a.save, 0, 0, "FILE", "with --random: write the last shrunken script there" },
 		{ "machine", 'm', OPT_LIST, &a.machines, 0, 0, "NAME", "for the engine: host, model (the one most like this computer), null, or a machine's name; may be repeated; default: host and model" },
+		{ "set", 0, OPT_LIST, &a.set, 0, 0, "NAME=VALUE", "a setting of the engine that Linux does not have (quire.*): what programs see must be the same" },
 		{ "contents", 0, OPT_FLAG, &a.contents, 0, 0, NULL, "compare contents after every step, not only at the end; Linux then counts what was read as referenced" },
 		{ "kernel-only", 0, OPT_FLAG, &a.kernel_only, 0, 0, NULL, "without the engine: with --json, what was seen of the kernel, to be compared elsewhere" },
 		{ "global-settings", 0, OPT_FLAG, &a.owned, 0, 0, NULL, "in a guest that was booted for this (scripts/guest) only: scripts may write the kernel's settings, and what the whole computer counts is compared" },

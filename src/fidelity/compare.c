@@ -153,7 +153,7 @@ static bool areas_differ(struct fidelity_compare *c, const struct script_obs *k,
 
 	for (size_t i = 0; i < nr; i++) {
 		const struct script_area *ea = i < e->nr_areas ? &e->area[i] : NULL;
-		struct script_area ka = { 0 };
+		struct script_area ka = { 0 }, knext = { 0 };
 		char kt[256], et[256];
 
 		if (i < k->nr_areas)
@@ -162,11 +162,15 @@ static bool areas_differ(struct fidelity_compare *c, const struct script_obs *k,
 			continue;
 		area_text(c, i < k->nr_areas ? &ka : NULL, kt, sizeof(kt));
 		area_text(c, ea, et, sizeof(et));
-		c->about.ka = i < k->nr_areas ? &k->area[i] : NULL;
+		if (i + 1 < k->nr_areas)
+			knext = translated(c, &k->area[i + 1]);
+		c->about.ka = i < k->nr_areas ? &ka : NULL;
+		c->about.knext = i + 1 < k->nr_areas ? &knext : NULL;
 		c->about.ea = ea;
 		if (ea)
 			d.start = ea->start, d.end = ea->end;
 		found(c, &d, "process %u, area %zu: %s on Linux, %s on quire", k->proc, i, kt, et);
+		c->about.ka = c->about.knext = c->about.ea = NULL;
 		return true;
 	}
 	return false;
@@ -287,10 +291,12 @@ static void compare_area(struct fidelity_compare *c, const struct script_obs *ko
 	area_text(c, e, where, sizeof(where));
 	if (e->file < 64 && (c->about.plain_files >> e->file & 1) && (e->vmflags >> SVF_HG & 1))
 		c->about.ops_seen |= FIDELITY_SEEN_HUGE_FILE;
+	if (e->folios)
+		c->about.ops_seen |= FIDELITY_SEEN_FOLIOS;
 	compare_flags(c, &d, k, e, where);
 	if ((what & (SOBS_PAGES | SOBS_CONTENTS)) && k->page && e->page)
-		compare_pages(c, &d, k, e, (uint8_t)~(SPAGE_VALUE | (c->about.kernel->pagemap_scan ? 0 : SPAGE_HUGE)));
-	if (what & SOBS_SMAPS)
+		compare_pages(c, &d, k, e, (uint8_t)~(SPAGE_VALUE | (c->about.kernel->pagemap_scan ? 0 : SPAGE_HUGE) | (c->programs_only ? SPAGE_EXCL : 0)));
+	if ((what & SOBS_SMAPS) && !c->programs_only)
 		compare_smaps(c, &d, k, e, where);
 }
 
@@ -340,6 +346,7 @@ static void compare_counters(struct fidelity_compare *c, const struct script_obs
 
 	own_counts(c, e, own);
 	c->about.ka = c->about.ea = NULL;
+	c->about.kmajor = counter(k, "pgmajfault");
 	/* The first two are known of a process alone, too. */
 	for (uint32_t i = 0; (i < 2 || c->owned) && script_kernel_counters[i]; i++) {
 		d.kind = i < 2 ? FID_FAULTS : FID_VMSTAT;
@@ -354,7 +361,7 @@ static void compare_counters(struct fidelity_compare *c, const struct script_obs
 
 void fidelity_compare_obs(struct fidelity_compare *c, const struct script_obs *k, const struct script_obs *e)
 {
-	if ((k->what & e->what & SOBS_VMSTAT) && k->proc == c->about.call->proc)
+	if ((k->what & e->what & SOBS_VMSTAT) && !c->programs_only && k->proc == c->about.call->proc)
 		compare_counters(c, k, e);
 	if (areas_differ(c, k, e))
 		return;

@@ -15,6 +15,8 @@ struct fidelity_case {
 	const struct script_call *call;
 	const struct script_result *k, *e;
 	const struct script_area *ka, *ea; /* the area in question on both sides; NULL where there is none */
+	const struct script_area *knext;   /* FID_AREAS: the one behind ka; this and ka are where the engine would have them */
+	int64_t kmajor;                    /* FID_FAULTS: major faults of the step on the kernel's side */
 	uint8_t kpage, epage;              /* FID_PAGES, FID_CONTENTS */
 	uint64_t plain_files;              /* by number: of the first 64, those that are ordinary files */
 	unsigned ops_seen;                 /* of the script so far: FIDELITY_SEEN_* */
@@ -24,6 +26,7 @@ enum {
 	FIDELITY_SEEN_FREE = 1 << 0,      /* MADV_FREE */
 	FIDELITY_SEEN_HUGE = 1 << 1,      /* MADV_HUGEPAGE */
 	FIDELITY_SEEN_HUGE_FILE = 1 << 2, /* an area of an ordinary file that asks for huge pages */
+	FIDELITY_SEEN_FOLIOS = 1 << 3,    /* a mapped ordinary file that Linux has in folios of several pages */
 };
 
 /* Everything that a step's comparison needs. */
@@ -32,6 +35,7 @@ struct fidelity_compare {
 	struct fidelity_places k, e;
 	struct script_run *run; /* the engine's: for labels */
 	struct fidelity_diffs *diffs;
+	bool programs_only; /* fidelity_options */
 	bool owned; /* counters of /proc/vmstat were taken */
 };
 

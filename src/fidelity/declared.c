@@ -6,8 +6,10 @@
 
 #include "base/compiler.h"
 #include "base/types.h"
+#include "mm/uapi.h"
 #include "script/kernel.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define WATCHED_PAGES 4
@@ -32,13 +34,16 @@ static bool lazyfree_batch(const struct fidelity_case *a, const struct fidelity_
 
 /*
  * File systems with large folios read a mapping that asked for huge pages in folios as large as they fit; what is in one is mapped with it. From the
- * first such area on: what is cached, what of it is mapped, and with how many faults.
+ * first such area on: what is cached, what of it is mapped, and with how many faults. Since 6.16 ext4 has them also where it reads ahead of a sequence,
+ * and where several pages are written at once: then what is used, written or marked for reading ahead is all of a folio.
  */
 static bool file_folios(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return (a->ops_seen & FIDELITY_SEEN_HUGE_FILE) &&
-	       (d->kind == FID_FAULTS || d->kind == FID_COUNT ||
-		(d->kind == FID_PAGES && is_plain_file(a, a->ea) && !(d->key & (SPAGE_SWAP | SPAGE_HUGE))));
+	bool pages = d->kind == FID_PAGES && is_plain_file(a, a->ea) && !(d->key & (SPAGE_SWAP | SPAGE_HUGE));
+
+	if (a->ops_seen & FIDELITY_SEEN_HUGE_FILE)
+		return pages || d->kind == FID_FAULTS || d->kind == FID_COUNT;
+	return (a->ops_seen & FIDELITY_SEEN_FOLIOS) && (pages || d->kind == FID_FAULTS || (d->kind == FID_SMAPS && is_plain_file(a, a->ea)));
 }
 
 /*
@@ -68,14 +73,18 @@ static bool promise_kept(const struct fidelity_case *a, const struct fidelity_di
 	return d->kind == FID_VMFLAGS && d->key == 1U << SVF_AC && (d->kernel & 1 << SVF_AC) && a->ea && !(a->ea->prot & 2);
 }
 
+/* Two areas on Linux, the promise in one of them, that are one here. */
 static bool promise_apart(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return d->kind == FID_AREAS && a->ea && !(a->ea->prot & 2) && d->kernel > d->engine;
+	const struct script_area *k = a->ka, *next = a->knext, *e = a->ea;
+
+	return d->kind == FID_AREAS && k && next && e && !(e->prot & 2) && k->prot == e->prot && next->prot == e->prot && k->start == e->start &&
+	       k->end < e->end && next->start == k->end && ((k->vmflags ^ next->vmflags) & 1U << SVF_AC);
 }
 
 static bool none_not_summed(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return d->kind == FID_SMAPS && a->ea && !a->ea->prot && d->kernel < d->engine;
+	return d->kind == FID_SMAPS && a->ea && !a->ea->prot && a->ea->smap[SMAP_ANONHUGEPAGES] && d->kernel < d->engine;
 }
 
 static bool no_lf(const struct fidelity_case *a, const struct fidelity_diff *d)
@@ -86,8 +95,8 @@ static bool no_lf(const struct fidelity_case *a, const struct fidelity_diff *d)
 
 static bool no_nh(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	if (d->kind == FID_AREAS && a->call->op == SOP_MMAP && (a->call->flags & 0x20000)) /* MAP_STACK */
-		return true;
+	if (d->kind == FID_AREAS && a->call->op == SOP_MMAP && (a->call->flags & UAPI_MAP_STACK))
+		return d->kernel < d->engine;
 	return d->kind == FID_VMFLAGS && d->key == 1U << SVF_NH && (d->engine & 1 << SVF_NH);
 }
 
@@ -101,17 +110,16 @@ static bool huge_dirty_lost(const struct fidelity_case *a, const struct fidelity
 	return (d->key == SMAP_PRIVATE_CLEAN || d->key == SMAP_SHARED_CLEAN) && d->kernel > d->engine;
 }
 
-/* Each part of a huge page mapped by base entries and by a huge one counted the latter apart. */
+/* Of a huge page that an entry of 2 MiB maps: where all of it is one process's, or shared, both say the same. */
 static bool double_map(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	(void)a;
-	return d->kind == FID_PAGES && d->key == SPAGE_EXCL;
+	return d->kind == FID_PAGES && d->key == SPAGE_EXCL && ((a->kpage | a->epage) & SPAGE_HUGE) && !(a->epage & SPAGE_FILE);
 }
 
-static bool referenced_before(const struct fidelity_case *a, const struct fidelity_diff *d)
+/* The lists by generations count uses of a page, and what was used twice still counts as referenced. */
+static bool generations(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	(void)a;
-	return d->kind == FID_SMAPS && d->key == SMAP_REFERENCED;
+	return a->kernel->generations && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED && d->kernel > d->engine;
 }
 
 static bool huge_not_writable(const struct fidelity_case *a, const struct fidelity_diff *d)
@@ -119,37 +127,46 @@ static bool huge_not_writable(const struct fidelity_case *a, const struct fideli
 	return (a->ops_seen & FIDELITY_SEEN_HUGE) && d->kind == FID_FAULTS && !d->key && d->kernel == d->engine + 1 && a->call->op != SOP_MPROTECT;
 }
 
-/* With a neighbour on either side that it could join, but not both. */
+/* With a neighbour on either side that it could join, but not both: on Linux the one below ends where the new area begins. */
 static bool joins_right(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return d->kind == FID_AREAS && a->call->op == SOP_MMAP && d->kernel == d->engine;
+	uint64_t at = (uint64_t)a->e->ret;
+
+	return d->kind == FID_AREAS && a->call->op == SOP_MMAP && a->e->ret >= 0 && d->kernel == d->engine && a->ka && a->ea && a->ka->end == at &&
+	       a->ea->start == a->ka->start && a->ea->end == at + ALIGN_UP(a->call->len, PAGE_SIZE);
 }
 
+/* As many more as had to be read. */
 static bool retried_fault(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return a->plain_files && d->kind == FID_FAULTS && !d->key && d->kernel > d->engine;
+	return a->plain_files && d->kind == FID_FAULTS && !d->key && d->kernel > d->engine && d->kernel - d->engine <= a->kmajor;
 }
 
 static bool populate_error(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
 	(void)d;
-	return a->call->op == SOP_MADVISE && (a->call->advice == 22 || a->call->advice == 23) && a->k->ret < 0 && a->e->ret < 0;
+	return a->call->op == SOP_MADVISE && (a->call->advice == UAPI_MADV_POPULATE_READ || a->call->advice == UAPI_MADV_POPULATE_WRITE) &&
+	       a->e->ret == -ENOMEM && (a->k->ret == -EINVAL || a->k->ret == -ENOMEM);
 }
 
-/* A fault that fails inside a call that had come some way is tried again, to say so. */
-static bool failed_twice(const struct fidelity_case *a, const struct fidelity_diff *d)
+/* What of it was never written is then the page of zeroes, which belongs to nobody. */
+static bool free_splits(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return d->kind == FID_FAULTS && !d->key && d->kernel == d->engine + 1 && a->call->op == SOP_MADVISE && a->k->ret < 0;
+	if (a->call->op != SOP_MADVISE || a->call->advice != UAPI_MADV_FREE || !(a->ops_seen & FIDELITY_SEEN_HUGE))
+		return false;
+	return (d->kind == FID_PAGES && d->key == SPAGE_EXCL && !(d->kernel & SPAGE_EXCL)) || (d->kind == FID_SMAPS && d->key == SMAP_LAZYFREE);
+}
+
+static bool behind_end(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return a->call->op == SOP_PWRITE && a->k->ret == -EFAULT && d->kind == FID_PAGES && d->key == SPAGE_INCORE && (d->kernel & SPAGE_INCORE) &&
+	       a->ea && a->ea->file != SCRIPT_NONE && !is_plain_file(a, a->ea);
 }
 
 static bool locks_own(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return d->kind == FID_VMSTAT && (a->call->op == SOP_MLOCKALL || a->call->op == SOP_MUNLOCKALL);
-}
-
-static bool lazyfree_counted(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	return (a->ops_seen & FIDELITY_SEEN_FREE) && is_counter(d, "pglazyfree");
+	return (a->call->op == SOP_MLOCKALL || a->call->op == SOP_MUNLOCKALL) && d->kernel > d->engine &&
+	       (is_counter(d, "unevictable_pgs_mlocked") || is_counter(d, "unevictable_pgs_munlocked"));
 }
 
 static const struct entry table[] = {
@@ -167,8 +184,8 @@ static const struct entry table[] = {
 	  0, 6007, no_nh },
 	{ { "double-mapped", "in Linux 6.1 and 6.12 pagemap's bit 56 of a part of a huge page goes by counts of its own, or by those of the first part", false },
 	  0, 6018, double_map },
-	{ { "referenced-before", "on kernels before 6.16 pages that a fork shares are marked as referenced where the engine, which follows later ones, has no mark", false },
-	  0, 6016, referenced_before },
+	{ { "generations", "where lru_gen is on Linux keeps a page that was used twice marked as referenced; the engine has the lists without generations", false },
+	  6001, 0, generations },
 	{ { "huge-not-writable", "before 6.2 mprotect never made an entry of 2 MiB writable at once: the next write takes a fault", false },
 	  0, 6002, huge_not_writable },
 	{ { "huge-dirty-lost", "mprotect of Linux 6.12 forgets that an entry of 2 MiB is dirty (6.1 and 6.18 do not), and smaps goes by it", false },
@@ -179,13 +196,13 @@ static const struct entry table[] = {
 	  0, 6012, retried_fault },
 	{ { "populate-errors", "where MADV_POPULATE_* meets no area Linux 6.1 may answer EINVAL, or go on to the next area first; 6.12 and the engine stop with ENOMEM", true },
 	  0, 6012, populate_error },
-	{ { "failed-twice", "a fault that fails inside madvise after it has brought in some pages is made, and counted, a second time before the call fails", false },
-	  0, 0, failed_twice },
 	{ { "locks-own-memory", "locking and unlocking all memory is counted for the process's own (its code, its stack) too", false },
 	  0, 0, locks_own },
-	{ { "lazyfree-counted-late", "MADV_FREE is counted when a CPU's batch of such pages is dealt with, which may be a later step", false },
-	  0, 0, lazyfree_counted },
-	{ { "file-folios", "after MADV_HUGEPAGE Linux reads a file in folios of up to 2 MiB where the file system has them, and maps a folio at once; the engine's page cache has pages", true },
+	{ { "page-behind-end", "write(2) at the end of a file in memory, from memory that is not there, leaves a page behind the end, which mincore sees; the engine has none there", true },
+	  6016, 0, behind_end },
+	{ { "free-splits", "MADV_FREE of what is left of a huge page splits it in Linux, which since 6.12 maps parts that hold zeroes as the shared page of them; the engine leaves it whole", true },
+	  6012, 0, free_splits },
+	{ { "file-folios", "after MADV_HUGEPAGE, and since 6.16 (ext4) where it reads ahead of a sequence or several pages are written, Linux has a file in folios of several pages, used, marked and mapped at once; the engine's page cache has pages", true },
 	  6001, 0, file_folios },
 	{ { "watched-memory", "DAMON watches this computer's memory: a page that it samples counts as referenced in every process that maps it, used or not", false },
 	  0, 0, watched_memory },

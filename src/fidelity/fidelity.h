@@ -67,6 +67,7 @@ struct fidelity_kernel {
 	struct knobs knobs;
 	char thp[100];       /* in words */
 	bool pagemap_scan;
+	bool generations;    /* lists of pages by generations (lru_gen) are on */
 	bool watched;        /* DAMON is at work: it takes accessed bits and marks the page instead, which smaps shows of all that map it */
 };
 /* 0, or -EOPNOTSUPP with one line why in err: no /proc, a setting that is unknown here. */
@@ -76,6 +77,7 @@ struct fidelity_options {
 	const struct fidelity_kernel *kernel;
 	struct machine *machine;      /* for the engine */
 	bool contents_every_step;     /* also in between, which leaves traces in what Linux says is referenced */
+	bool programs_only;           /* the engine does its work otherwise than Linux: not compared are faults, smaps and who else maps a page */
 	bool owned;                   /* nothing else runs on this computer, and its settings are ours: /proc/vmstat and nodes are compared too */
 	uint64_t max_steps;           /* 0: no bound but the language's */
 };

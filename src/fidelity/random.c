@@ -15,7 +15,7 @@
 struct gen {
 	struct rng r;
 	FILE *to;
-	bool huge, forks, files, locks;
+	bool huge, forks, files, locks, all, breaks; /* all: mlockall */
 	uint64_t window, grain; /* pages */
 	unsigned procs;         /* alive: main and P1, P2 */
 	unsigned made;          /* processes so far */
@@ -138,20 +138,29 @@ static void gen_msync(struct gen *g)
 	fprintf(g->to, " %s", flags[below(g, ARRAY_SIZE(flags))]);
 }
 
-/* A call on a file beside its mappings. Not read(2) of the ordinary one: how far that reads ahead of several pages is not Linux's rule yet. */
+/* A call on a file beside its mappings. */
 static void gen_file(struct gen *g)
 {
-	uint64_t off = below(g, 18), n = 1 + below(g, 6);
+	const char *file = one_in(g, 2) ? "F" : "G";
+	uint64_t off = below(g, 18), n = 1 + below(g, 6), what = below(g, 6);
 
-	switch (below(g, 4)) {
+	switch (what) {
 	case 0:
-		fprintf(g->to, "file truncate %s %" PRIu64 "p", one_in(g, 2) ? "F" : "G", 1 + below(g, 20));
+		fprintf(g->to, "file truncate %s %" PRIu64 "p", file, 1 + below(g, 20));
 		break;
 	case 1:
-		fprintf(g->to, "file read F %" PRIu64 "p %" PRIu64 "p", off, n);
+		fprintf(g->to, "file read %s %" PRIu64 "p %" PRIu64 "p", file, off, n);
 		break;
 	case 2:
-		fprintf(g->to, "file write F %" PRIu64 "p %" PRIu64 "p %" PRIu64, off, n, 1 + below(g, 1000000));
+		fprintf(g->to, "file write %s %" PRIu64 "p %" PRIu64 "p %" PRIu64, file, off, n, 1 + below(g, 1000000));
+		break;
+	case 3:
+	case 4:
+		fprintf(g->to, "%s %s ARENA+%" PRIu64 "p %" PRIu64 "p ", what == 3 ? "pread" : "pwrite", file, pick_page(g), off);
+		if (one_in(g, 4))
+			fprintf(g->to, "%" PRIu64, 8 * (1 + below(g, 3000)));
+		else
+			fprintf(g->to, "%" PRIu64 "p", n);
 		break;
 	default:
 		gen_msync(g);
@@ -193,6 +202,22 @@ static void gen_lock(struct gen *g)
 		fprintf(g->to, " onfault");
 }
 
+static void gen_all(struct gen *g)
+{
+	static const char *const calls[] = { "mlockall current", "mlockall future", "mlockall current,future", "mlockall current,onfault",
+					      "mlockall future,onfault", "munlockall", "munlockall", "munlockall" };
+
+	fprintf(g->to, "%s", calls[below(g, ARRAY_SIZE(calls))]);
+}
+
+static void gen_break(struct gen *g)
+{
+	if (one_in(g, 3))
+		fprintf(g->to, "sbrk (-%" PRIu64 "p)", 1 + below(g, 6));
+	else
+		fprintf(g->to, "sbrk %" PRIu64 "%s", below(g, 12), one_in(g, 6) ? "000" : "p");
+}
+
 static void gen_range_call(struct gen *g, const char *call, const char *after)
 {
 	fprintf(g->to, "%s ", call);
@@ -206,7 +231,11 @@ static void gen_call(struct gen *g)
 	uint64_t what = below(g, 100);
 
 	fprintf(g->to, "%s", g->who);
-	if (what < 22)
+	if (g->all && one_in(g, 8))
+		gen_all(g);
+	else if (g->breaks && one_in(g, 6))
+		gen_break(g);
+	else if (what < 22)
 		gen_mmap(g);
 	else if (what < 28)
 		gen_range_call(g, "munmap", "");
@@ -267,6 +296,8 @@ void fidelity_random(uint64_t seed, FILE *to)
 	g.forks = one_in(&g, 3);
 	g.files = one_in(&g, 5);
 	g.locks = one_in(&g, 4);
+	g.all = g.locks && one_in(&g, 4);
+	g.breaks = one_in(&g, 6);
 	g.grain = g.huge ? 512 : 1;
 	g.window = g.huge ? 2048 : 24;
 	steps = 6 + (unsigned)below(&g, 25);

@@ -270,7 +270,8 @@ int fidelity_run(const struct script *s, const struct fidelity_options *o, void 
 		} else if (!rc) {
 			r->cmp = (struct fidelity_compare){ .about = { .kernel = o->kernel, .call = &r->kcall, .k = &r->kres, .e = &r->eres },
 							    .k = r->sides.kernel.places, .e = r->sides.engine.places,
-							    .run = r->sides.engine.run, .diffs = &r->diffs, .owned = o->owned };
+							    .run = r->sides.engine.run, .diffs = &r->diffs, .owned = o->owned,
+							    .programs_only = o->programs_only };
 			rc = all_steps(r, each, arg);
 		}
 		fidelity_sides_end(&r->sides);

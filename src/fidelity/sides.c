@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -70,6 +71,13 @@ static bool damon_works(void)
 	return found;
 }
 
+static bool lru_generations(void)
+{
+	char value[32];
+
+	return !kproc_setting("/sys/kernel/mm/lru_gen/enabled", value, sizeof(value)) && strtoul(value, NULL, 0);
+}
+
 int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
 {
 	unsigned major = 0, minor = 0;
@@ -94,6 +102,9 @@ int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
 	k->knobs.thp_align_mmap = k->version >= 6007;
 	k->knobs.huge_zero_cow = k->version >= 6013 ? HUGE_ZERO_COW_HUGE : HUGE_ZERO_COW_SPLIT;
 	k->knobs.merge_untouched = k->version >= 6016;
+	k->knobs.readahead_resumes = k->version < 6011;
+	k->knobs.readahead_folios = script_kernel_file_folios(k->version);
+	k->knobs.write_begins_first = k->version >= 6016;
 	k->knobs.mremap_judges_first = k->version >= 6017;
 	k->knobs.mremap_several = k->version >= 6017;
 	k->knobs.exec_read_forward = k->version >= 6016;
@@ -123,6 +134,7 @@ int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
 	}
 	k->pagemap_scan = pages.scan;
 	k->watched = damon_works();
+	k->generations = lru_generations();
 	kproc_pages_close(&pages);
 	return 0;
 }

@@ -1,49 +1,30 @@
 /*
- * Files and their page cache: lookup, bringing pages in, readahead, read and write, truncation. file.h has the
+ * Files and their page cache: lookup, bringing pages in, read and write, truncation. file.h has the
  * invariants C1 to C3.
  *
  * A page is "read" by a device: its content tag appears in the frame without the CPU touching a line, so nothing is
  * charged for the transfer itself, no device time is modelled, and pgpgin counts it. What a CPU does pay is finding,
  * allocating and entering the page.
- *
- * Readahead, after Linux's, with windows of at most bdi.read_ahead_kb (32 pages by default):
- *   a miss by a mapping                   a window around it, half of it before; MADV_RANDOM: nothing; MADV_SEQUENTIAL: a window from it
- *                                         on; executable: the same, up to the mapping's end
- *   a miss by read(2) where the last      a window twice as large as the last, from 4 pages on
- *     window ended
- *   a miss elsewhere by read(2)           that page; at the start of the file, a first window
- *   use of the page that carries the mark the next window, before anybody misses it
- * The state is a hint: CPUs may race on it, nothing depends on it. Memory-backed files have none.
  */
 #include "base/assert.h"
 #include "base/errno.h"
 #include "base/rng.h"
+#include "mm/file_int.h"
 #include "mm/lru.h"
 #include "mm/radix.h"
 #include "mm/system.h"
 #include "mm/text.h"
 
-#define RA_FIRST_PAGES 4ULL
-#define RA_NO_MARK UINT64_MAX
+#define BATCH_PAGES 31 /* read(2) looks at once for as many */
 
 #define FILE_GFP (GFP_HIGHUSER_MOVABLE | GFP_NOWARN)
-
-static uint64_t hint_get(const uint64_t *p)
-{
-	return __atomic_load_n(p, __ATOMIC_RELAXED);
-}
-
-static void hint_set(uint64_t *p, uint64_t v)
-{
-	__atomic_store_n(p, v, __ATOMIC_RELAXED);
-}
 
 static uint64_t pages_of(uint64_t size)
 {
 	return (size >> PAGE_SHIFT) + !IS_ALIGNED(size, PAGE_SIZE);
 }
 
-static uint64_t file_pages(const struct mfile *f)
+uint64_t file_pages(const struct mfile *f)
 {
 	return pages_of(__atomic_load_n(&f->size, __ATOMIC_RELAXED));
 }
@@ -61,7 +42,6 @@ int file_create(struct cpu *c, struct quire *q, uint64_t id, uint64_t size, bool
 	f->size = size;
 	f->shmem = shmem;
 	f->zero_from = UINT64_MAX;
-	f->ra_mark = RA_NO_MARK;
 	machine_lock(c, &q->file_lock);
 	/* The upper half of the numbers is ours, so that a made-up id meets a caller's only by the worst of luck. */
 	f->id = id ? id : 1ULL << 63 | q->next_file_id++;
@@ -100,7 +80,7 @@ static void set_contents(struct machine *m, pfn_t p, uint64_t tag)
 
 /* ---- the tree ---- */
 
-struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index)
+static struct frame *lookup_any(struct cpu *c, struct mfile *f, uint64_t index)
 {
 	enum machine_path outer = machine_work(c, PATH_FILE_LOOKUP, 1);
 	struct frame *page;
@@ -117,11 +97,24 @@ struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index)
 	return page;
 }
 
+struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index)
+{
+	struct frame *page = lookup_any(c, f, index);
+
+	if (page && unlikely(frame_flags(page) & FRAME_UNREAD)) {
+		frame_put(c, page);
+		page = NULL;
+	}
+	return page;
+}
+
 /* What a new page of the cache holds at first. */
 enum page_fill {
 	FILL_ZERO,
 	FILL_READ,  /* what the device has */
+	FILL_MARKED, /* the same, and its use starts the next window */
 	FILL_LATER, /* nothing: the caller overwrites the whole page at once */
+	FILL_UNREAD, /* nothing, and nobody has it until somebody reads it or overwrites it */
 };
 
 /* A frame that will be the page at index. refcount 1: the cache's. */
@@ -135,7 +128,9 @@ static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, en
 	frame_flags_put(page, frame_flags(page) | FRAME_FILE | (f->shmem ? FRAME_SWAPBACKED : 0));
 	page->index = index;
 	__atomic_store_n(&page->mapping, (uint64_t)(uintptr_t)f, __ATOMIC_RELEASE);
-	if (fill == FILL_READ) {
+	if (fill == FILL_MARKED || fill == FILL_UNREAD)
+		frame_flags_put(page, frame_flags(page) | (fill == FILL_MARKED ? FRAME_READAHEAD : FRAME_UNREAD));
+	if (fill == FILL_READ || fill == FILL_MARKED) {
 		set_contents(c->m, frame_pfn(c->m, page), file_tag(f, index));
 		vmstat_add(c, VM_pgpgin, PAGE_SIZE / 1024);
 	}
@@ -148,7 +143,7 @@ static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, en
  */
 static void page_forget(struct frame *page)
 {
-	frame_clear(page, FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED);
+	frame_clear(page, FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED | FRAME_READAHEAD | FRAME_UNREAD);
 }
 
 /* 0, -ENOMEM, -EEXIST, -ENXIO. */
@@ -175,7 +170,7 @@ static int file_add(struct cpu *c, struct mfile *f, uint64_t index, enum page_fi
 
 	if (page) {
 		__atomic_add_fetch(&page->refcount, 1, __ATOMIC_RELAXED); /* once it is entered, others may take it out again */
-		err = fill == FILL_READ && machine_inject(c, INJECT_IO, PAGE_SIZE) ? -EIO : page_enter(c, f, index, page);
+		err = (fill == FILL_READ || fill == FILL_MARKED) && machine_inject(c, INJECT_IO, PAGE_SIZE) ? -EIO : page_enter(c, f, index, page);
 	}
 	if (!err) {
 		folio_add_lru(c, page);
@@ -299,8 +294,8 @@ void file_set_size(struct cpu *c, struct mfile *f, uint64_t size)
 	machine_lock(c, &f->lock);
 	before = f->size;
 	__atomic_store_n(&f->size, size, __ATOMIC_RELAXED);
-	if (size < before)
-		f->zero_from = MIN(f->zero_from, pages_of(size));
+	/* What was cut off, or is new, is a hole. */
+	f->zero_from = MIN(f->zero_from, pages_of(MIN(size, before)));
 	machine_unlock(c, &f->lock);
 	if (size < before)
 		file_remove(c, f, pages_of(size));
@@ -319,105 +314,26 @@ void file_clean(struct cpu *c, struct mfile *f, uint64_t first, uint64_t last)
 	machine_unlock(c, &f->lock);
 }
 
-/* ---- readahead ---- */
-
-/* Read what of [start, start + nr) is not there yet; trouble with these pages is nobody's error. */
-static void ra_read(struct cpu *c, struct mfile *f, uint64_t start, uint64_t nr)
+int file_read_ahead(struct cpu *c, struct mfile *f, uint64_t index, bool marked)
 {
-	uint64_t end = MIN(start + nr, file_pages(f));
-
-	for (uint64_t i = start; i < end; i++) {
-		if (radix_lookup(c, &f->root, i))
-			continue;
-		int err = file_add(c, f, i, FILL_READ, NULL);
-
-		if (err == -ENOMEM || err == -ENXIO)
-			return;
-		if (!err)
-			vmstat_inc(c, VM_quire_file_readahead_pages);
-	}
-}
-
-static void ra_window(struct cpu *c, struct mfile *f, uint64_t start, uint64_t size, uint64_t mark)
-{
-	uint64_t pages = file_pages(f), ahead = start + size - mark;
-
-	hint_set(&f->ra_next, start + size);
-	hint_set(&f->ra_size, size);
-	/* The mark is as far from the end of what there is to read as it would be from the window's; there may be less than that. */
-	if (mark != RA_NO_MARK && start + size > pages)
-		mark = pages >= start + ahead ? pages - ahead : RA_NO_MARK;
-	hint_set(&f->ra_mark, mark);
-	ra_read(c, f, start, size);
-}
-
-static uint64_t ra_max(const struct mfile *f)
-{
-	return (uint64_t)f->q->knobs.read_ahead_kb << 10 >> PAGE_SHIFT;
-}
-
-static uint64_t ra_larger(const struct mfile *f, uint64_t size)
-{
-	return MIN(MAX(size * 2, RA_FIRST_PAGES), ra_max(f));
-}
-
-/* read(2) missed the page at index. */
-static void ra_miss_read(struct cpu *c, struct mfile *f, uint64_t index)
-{
-	uint64_t size = hint_get(&f->ra_size), next = hint_get(&f->ra_next);
-
-	if (size && index == next) {
-		size = ra_larger(f, size);
-		ra_window(c, f, index, size, index + size / 2);
-	} else if (!index) {
-		ra_window(c, f, 0, MIN(RA_FIRST_PAGES, ra_max(f)), 1);
-	} else {
-		/* Random so far: if the next page is read next, that is a sequence. */
-		hint_set(&f->ra_next, index + 1);
-		hint_set(&f->ra_size, 1);
-		hint_set(&f->ra_mark, RA_NO_MARK);
-	}
-}
-
-/* The page at index was missing and has been read: what else to read? end: behind the last page that the mapping has. */
-static void ra_miss(struct cpu *c, struct mfile *f, uint64_t index, enum file_ra ra, uint64_t end)
-{
-	uint64_t max = ra_max(f), start;
-
-	if (!max || ra == FILE_RA_NONE)
-		return;
-	switch (ra) {
-	case FILE_RA_AROUND:
-		start = index > max / 2 ? index - max / 2 : 0;
-		ra_window(c, f, start, max, start + max - max / 4);
-		break;
-	case FILE_RA_SEQUENTIAL:
-		if (index)
-			ra_read(c, f, index, max);
-		else
-			ra_window(c, f, 0, max, max / 2);
-		break;
-	case FILE_RA_FORWARD:
-		ra_window(c, f, index, MIN(max, end - index), RA_NO_MARK);
-		break;
-	default:
-		ra_miss_read(c, f, index);
-	}
-}
-
-/* The page at index is being used. */
-static void ra_hit(struct cpu *c, struct mfile *f, uint64_t index)
-{
-	uint64_t next, size;
-
-	if (likely(!file_ra_marked(f, index)))
-		return;
-	next = hint_get(&f->ra_next);
-	size = ra_larger(f, hint_get(&f->ra_size));
-	ra_window(c, f, next, size, next);
+	return file_add(c, f, index, marked ? FILL_MARKED : FILL_READ, NULL);
 }
 
 /* ---- use ---- */
+
+/* A page that was made for a write which did not come: it gets its contents now, or the caller is about to overwrite it. */
+static void fill_unread(struct cpu *c, struct mfile *f, struct frame *page, enum page_fill fill)
+{
+	machine_lock(c, &f->lock);
+	if (frame_flags(page) & FRAME_UNREAD) {
+		if (fill == FILL_READ) {
+			set_contents(c->m, frame_pfn(c->m, page), file_tag(f, page->index));
+			vmstat_add(c, VM_pgpgin, PAGE_SIZE / 1024);
+		}
+		frame_clear(page, FRAME_UNREAD);
+	}
+	machine_unlock(c, &f->lock);
+}
 
 static int get_page(struct cpu *c, struct mfile *f, uint64_t index, enum file_ra ra, uint64_t end, enum page_fill fill,
 		    struct frame **ret, bool *ret_major)
@@ -430,17 +346,19 @@ static int get_page(struct cpu *c, struct mfile *f, uint64_t index, enum file_ra
 
 		if (index >= file_pages(f))
 			return -ENXIO;
-		*ret = file_lookup(c, f, index);
+		*ret = lookup_any(c, f, index);
+		if (*ret && unlikely(frame_flags(*ret) & FRAME_UNREAD) && fill != FILL_UNREAD)
+			fill_unread(c, f, *ret, fill);
 		if (*ret) {
 			if (read && ra != FILE_RA_NONE)
-				ra_hit(c, f, index);
+				ra_use(c, f, *ret, ra_max(f));
 			return 0;
 		}
 		err = file_add(c, f, index, fill, ret);
 		if (!err) {
 			*ret_major = read;
 			if (read)
-				ra_miss(c, f, index, ra, end);
+				ra_miss_mapped(c, f, index, ra, end);
 			return 0;
 		}
 		if (err != -EEXIST)
@@ -460,64 +378,202 @@ int file_get_page_ra(struct cpu *c, struct mfile *f, uint64_t index, enum file_r
 
 void file_read_range(struct cpu *c, struct mfile *f, uint64_t index, uint64_t nr)
 {
-	if (!f->shmem && index < file_pages(f))
-		ra_read(c, f, index, MIN(nr, ra_max(f)));
+	uint64_t end = f->shmem ? 0 : MIN(index + MIN(nr, ra_max(f)), file_pages(f));
+
+	for (uint64_t i = index; i < end; i++) {
+		int err = radix_lookup(c, &f->root, i) ? -EEXIST : file_read_ahead(c, f, i, false);
+
+		if (err == -ENOMEM || err == -ENXIO)
+			return;
+		if (!err)
+			vmstat_inc(c, VM_quire_file_readahead_pages);
+	}
+}
+
+bool file_ra_marked(struct cpu *c, struct mfile *f, uint64_t index)
+{
+	const struct frame *page = radix_lookup(c, &f->root, index);
+
+	return page && (frame_flags(page) & FRAME_READAHEAD);
+}
+
+/* ---- read and write ---- */
+
+static void copy_lines(struct cpu *c, const struct frame *page, uint64_t off, uint64_t n, bool write)
+{
+	enum machine_path outer = machine_work(c, PATH_KERNEL_COPY, 0);
+
+	machine_touch(c, pfn_to_paddr(frame_pfn(c->m, page)) + off, n, write ? TOUCH_WRITE : TOUCH_READ);
+	machine_path(c, outer);
 }
 
 /*
- * Memory-backed files: a write does, and a read from the page's beginning. Others: a read that is not the continuation of the last one within the
- * page, and no write.
+ * Look for what is cached from r->at on, as far as it is wanted; where that ends with a marked page the next window is read. What is missing at its
+ * start is read with what is wanted behind it. 0, or what kept the first page from coming.
  */
-static bool rw_counts_as_use(const struct mfile *f, uint64_t index, uint64_t off, bool write)
+static int next_batch(struct cpu *c, struct file_reading *r)
 {
-	uint64_t last = hint_get(&f->last_read);
+	struct mfile *f = r->f;
+	uint64_t first = r->at >> PAGE_SHIFT, last = (r->end - 1) >> PAGE_SHIFT, i = first;
+	bool marked = false;
 
-	if (f->shmem)
-		return write || !off;
-	return !write && (!last || (last - 1) >> PAGE_SHIFT != index);
-}
+	if (!radix_lookup(c, &f->root, i)) {
+		int err;
 
-/*
- * Read or write n bytes of one page, from byte `off` of it. old_pages: how many pages the file had before this write.
- */
-static int rw_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off, uint64_t n, bool write,
-		   uint64_t old_pages)
-{
-	/* Beyond the old end there is nothing to read, but what the write leaves of the page must be zero. */
-	enum page_fill fill = write && n == PAGE_SIZE ? FILL_LATER :
-			      f->shmem || (write && index >= old_pages) ? FILL_ZERO : FILL_READ;
-	enum machine_path outer;
-	bool major;
-	struct frame *page;
-	pfn_t p;
-	int err = 0;
-
-	if (f->shmem && !write) {
-		page = file_lookup(c, f, index);
-		if (!page)
-			return 0; /* what was never written is read as zeros, and stays away */
-	} else {
-		err = get_page(c, f, index, FILE_RA_READ, 0, fill, &page, &major);
-		if (err)
+		ra_miss_read(c, f, i, last - i + 1);
+		err = radix_lookup(c, &f->root, i) ? 0 : file_read_ahead(c, f, i, false);
+		if (err && err != -EEXIST)
 			return err;
 	}
-	p = frame_pfn(c->m, page);
-	outer = machine_work(c, PATH_KERNEL_COPY, 0);
-	machine_touch(c, pfn_to_paddr(p) + off, n, write ? TOUCH_WRITE : TOUCH_READ);
-	machine_path(c, outer);
-	if (write) {
-		set_contents(c->m, p, written_tag(f, index));
-		frame_set(page, FRAME_DIRTY);
+	for (; i <= last && i - first < BATCH_PAGES && !marked; i++) {
+		struct frame *page = radix_lookup(c, &f->root, i);
+
+		if (!page)
+			break;
+		marked = frame_flags(page) & FRAME_READAHEAD;
+		page = marked ? file_lookup(c, f, i) : NULL;
+		if (page) {
+			ra_use(c, f, page, last - i + 1);
+			frame_put(c, page);
+		}
 	}
-	if (rw_counts_as_use(f, index, off, write))
+	r->batch = i;
+	return 0;
+}
+
+/* A read that is not the continuation of the last one within its page is a use of it; of a memory-backed file one from the page's beginning. */
+static bool read_is_use(const struct file_reading *r, uint64_t off)
+{
+	uint64_t last = r->last;
+
+	return r->f->shmem ? !off : !last || (last - 1) >> PAGE_SHIFT != r->at >> PAGE_SHIFT;
+}
+
+struct file_reading file_read_begin(struct mfile *f, uint64_t offset, uint64_t len)
+{
+	return (struct file_reading){ .f = f, .at = offset, .end = offset + len, .last = file_hint_get(&f->last_read) };
+}
+
+int file_read_next(struct cpu *c, struct file_reading *r, uint64_t n)
+{
+	uint64_t index = r->at >> PAGE_SHIFT, off = r->at & ~PAGE_MASK;
+	struct frame *page = NULL;
+
+	if (index >= file_pages(r->f))
+		return -ENXIO;
+	while (!r->f->shmem && !page) {
+		int err = index < r->batch ? 0 : next_batch(c, r);
+
+		if (err)
+			return err;
+		page = lookup_any(c, r->f, index);
+		if (page && unlikely(frame_flags(page) & FRAME_UNREAD))
+			fill_unread(c, r->f, page, FILL_READ);
+		r->batch = page ? r->batch : 0; /* somebody took it away */
+	}
+	if (r->f->shmem)
+		page = file_lookup(c, r->f, index);
+	if (!page) /* what was never written is read as zeros, and stays away */
+		return 0;
+	copy_lines(c, page, off, n, false);
+	if (read_is_use(r, off))
 		folio_mark_accessed(c, page);
 	frame_put(c, page);
 	return 0;
 }
 
+void file_read_copied(struct file_reading *r, uint64_t n)
+{
+	r->at += n;
+	if (n)
+		r->last = r->at;
+}
+
+void file_read_end(struct file_reading *r)
+{
+	file_hint_set(&r->f->last_read, r->last);
+}
+
+static int read_all(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t end, uint64_t wanted)
+{
+	struct file_reading r = file_read_begin(f, offset, wanted);
+	int err = 0;
+
+	while (!err && r.at < end) {
+		uint64_t n = MIN(PAGE_SIZE - (r.at & ~PAGE_MASK), end - r.at);
+
+		err = file_read_next(c, &r, n);
+		file_read_copied(&r, err ? 0 : n);
+	}
+	file_read_end(&r);
+	return err;
+}
+
+/* The page that n bytes from `off` of it on are to be written to. old_pages: how many pages the file had before this write. */
+static int page_to_write(struct cpu *c, struct mfile *f, uint64_t index, uint64_t n, uint64_t old_pages, struct frame **ret)
+{
+	/* Beyond the old end there is nothing to read, but what the write leaves of the page must be zero. */
+	enum page_fill fill = n == PAGE_SIZE ? FILL_LATER : f->shmem || index >= old_pages ? FILL_ZERO : FILL_READ;
+	bool major;
+
+	return get_page(c, f, index, FILE_RA_NONE, 0, fill, ret, &major);
+}
+
+static int write_page(struct cpu *c, struct mfile *f, uint64_t index, uint64_t off, uint64_t n, uint64_t old_pages)
+{
+	struct frame *page;
+	int err = page_to_write(c, f, index, n, old_pages, &page);
+
+	if (err)
+		return err;
+	copy_lines(c, page, off, n, true);
+	set_contents(c->m, frame_pfn(c->m, page), written_tag(f, index));
+	frame_set(page, FRAME_DIRTY);
+	if (f->shmem)
+		folio_mark_accessed(c, page);
+	frame_put(c, page);
+	return 0;
+}
+
+int file_write_begin(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t n)
+{
+	uint64_t index = offset >> PAGE_SHIFT;
+	struct frame *page;
+	bool major;
+	int err;
+
+	machine_lock(c, &f->lock);
+	if (offset > f->size) {
+		f->zero_from = MIN(f->zero_from, pages_of(f->size));
+		__atomic_store_n(&f->size, offset, __ATOMIC_RELAXED);
+	}
+	machine_unlock(c, &f->lock);
+	if (index >= file_pages(f)) /* Linux has a page behind the end then */
+		return 0;
+	if (!f->shmem && n == PAGE_SIZE)
+		err = get_page(c, f, index, FILE_RA_NONE, 0, FILL_UNREAD, &page, &major);
+	else
+		err = page_to_write(c, f, index, f->shmem ? 0 : n, file_pages(f), &page);
+	if (err)
+		return err;
+	if (f->shmem) {
+		frame_set(page, FRAME_DIRTY);
+		folio_mark_accessed(c, page);
+	}
+	frame_put(c, page);
+	return 0;
+}
+
+void file_note_write(struct mfile *f, uint64_t len)
+{
+	if (!f->shmem && len > PAGE_SIZE && f->q->knobs.readahead_folios)
+		file_hint_set(&f->ra_folios, 1);
+}
+
 int file_rw(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t len, bool write)
 {
-	uint64_t end = offset + len, old_pages;
+	uint64_t end = offset + len, wanted = len, old_pages;
+	int err = 0;
 
 	if (end < offset)
 		return -EINVAL;
@@ -525,23 +581,23 @@ int file_rw(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t len, bool 
 		return 0;
 	machine_lock(c, &f->lock);
 	old_pages = file_pages(f);
-	if (write && end > f->size)
+	if (write)
+		file_note_write(f, len);
+	if (write && end > f->size) {
+		f->zero_from = MIN(f->zero_from, old_pages);
 		__atomic_store_n(&f->size, end, __ATOMIC_RELAXED);
+	}
 	end = MIN(end, f->size);
 	machine_unlock(c, &f->lock);
-	while (offset < end) {
-		uint64_t off = offset & ~PAGE_MASK, n = MIN(PAGE_SIZE - off, end - offset);
-		int err = rw_page(c, f, offset >> PAGE_SHIFT, off, n, write, old_pages);
-
-		if (err == -ENXIO) /* somebody truncated it meanwhile */
-			return 0;
-		if (err)
-			return err;
-		offset += n;
-		if (!write)
-			hint_set(&f->last_read, offset);
+	if (offset >= end)
+		return 0;
+	if (!write)
+		err = read_all(c, f, offset, end, wanted);
+	for (uint64_t n; write && !err && offset < end; offset += n) {
+		n = MIN(PAGE_SIZE - (offset & ~PAGE_MASK), end - offset);
+		err = write_page(c, f, offset >> PAGE_SHIFT, offset & ~PAGE_MASK, n, old_pages);
 	}
-	return 0;
+	return err == -ENXIO ? 0 : err; /* somebody truncated it meanwhile */
 }
 
 /* ---- checks ---- */

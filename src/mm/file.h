@@ -30,12 +30,12 @@ struct mfile {
 	uint64_t nr_pages;       /* cached */
 	struct radix_node *root; /* see radix.h */
 	/*
-	 * readahead, private to file.c: where the next window starts, its last size in pages, the page whose use
-	 * starts it early
+	 * readahead, private to readahead.c: the last window's first page, its pages, how many of them from the mark on; the order of
+	 * its folios; whether any were of more than one page
 	 */
-	uint64_t ra_next, ra_size, ra_mark;
+	uint64_t ra_start, ra_size, ra_ahead, ra_order, ra_folios;
 	uint64_t committed;      /* pages of q->committed_pages that the object holds until its end (shared anonymous memory) */
-	uint64_t zero_from;      /* pages from here on were cut off once: they are zero when they are back */
+	uint64_t zero_from;      /* pages from here on were cut off once, or came when the file grew: they are zero */
 	uint64_t last_read;      /* the byte before which the last read(2) ended, a hint: of a page that is read on nothing new is said */
 	uint64_t writes;         /* how many writes so far: contents tags of written pages */
 };
@@ -59,17 +59,13 @@ enum file_ra {
 	FILE_RA_NONE,       /* nothing: MADV_RANDOM */
 	FILE_RA_SEQUENTIAL, /* a whole window from it on: MADV_SEQUENTIAL */
 	FILE_RA_FORWARD,    /* the same, but not beyond what is mapped: executable mappings */
-	FILE_RA_READ,       /* as read(2): what its history suggests */
 };
 /* The same for a mapping of pages up to index `end`. */
 int file_get_page_ra(struct cpu *c, struct mfile *f, uint64_t index, enum file_ra ra, uint64_t end, struct frame **ret, bool *ret_major);
 /* Bring in nr pages from index on, as far as one window goes: MADV_WILLNEED. */
 void file_read_range(struct cpu *c, struct mfile *f, uint64_t index, uint64_t nr);
 /* Is the next window due when the page at index is used? Then it is not mapped before somebody does. */
-static inline bool file_ra_marked(const struct mfile *f, uint64_t index)
-{
-	return __atomic_load_n(&f->ra_mark, __ATOMIC_RELAXED) == index;
-}
+bool file_ra_marked(struct cpu *c, struct mfile *f, uint64_t index);
 /* Only if cached, with a reference; NULL otherwise. Takes no lock. */
 struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index);
 /*
@@ -104,6 +100,32 @@ uint64_t file_tag(const struct mfile *f, uint64_t index);
  * + len overflows).
  */
 int file_rw(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t len, bool write);
+/*
+ * read(2) piece by piece, for a caller that copies each to a place which may not be there. What is read ahead goes by all that is wanted.
+ *
+ *   struct file_reading r = file_read_begin(f, offset, len);
+ *   while (more) { err = file_read_next(c, &r, n); copy n bytes; file_read_copied(&r, as many as were copied); }
+ *   file_read_end(&r);
+ *
+ * A piece is inside of one page. 0, -ENOMEM, -EIO, or -ENXIO behind the end of the file.
+ */
+struct file_reading {
+	struct mfile *f;
+	uint64_t at, end, last;
+	uint64_t batch; /* pages up to here have been looked for */
+};
+struct file_reading file_read_begin(struct mfile *f, uint64_t offset, uint64_t len);
+int file_read_next(struct cpu *c, struct file_reading *r, uint64_t n);
+void file_read_copied(struct file_reading *r, uint64_t n);
+void file_read_end(struct file_reading *r);
+/* A write of len bytes is coming, perhaps in pieces: Linux may make larger folios for it (ra_folios). */
+void file_note_write(struct mfile *f, uint64_t len);
+/*
+ * What write(2) of n bytes inside of one page does before it finds that the memory to be written is not there, and brings it in
+ * (quire.write_begins_first): the file reaches up to offset, and the page is in the cache, in a memory-backed file as one that was written to, in
+ * an ordinary one without contents when all of it is to be overwritten. 0, -ENOMEM or -EIO.
+ */
+ATTR_MUST_CHECK int file_write_begin(struct cpu *c, struct mfile *f, uint64_t offset, uint64_t n);
 /* C1 to C3 of all files. 0 or -EINVAL with q->err set. */
 int file_validate(struct quire *q);
 

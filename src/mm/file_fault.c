@@ -55,13 +55,18 @@ ATTR_NOINLINE static bool fault_around(struct fault *f)
 		pt_touch_line(c, &r, va == start);
 		uint64_t index = vma_page_index(f->v, va);
 
-		if (pte_peek(&r) || (!f->v->file->shmem && file_ra_marked(f->v->file, index)))
+		if (pte_peek(&r))
 			continue;
 		struct frame *page = file_lookup(c, f->v->file, index);
 
 		machine_path(c, PATH_FAULT_FILE);
 		if (!page)
 			continue;
+		/* Left out, so that its first use is seen. */
+		if (unlikely(frame_flags(page) & FRAME_READAHEAD)) {
+			frame_put(c, page);
+			continue;
+		}
 		machine_work(c, PATH_FAULT_AROUND, 1);
 		map_file(f, &r, page, false);
 		hit |= va == at;

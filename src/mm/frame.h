@@ -50,6 +50,8 @@
 #define FRAME_TABLE_MIXED (1ULL << 21)  /* table: may have entries that map no anonymous page (fork_shared.c, H4) */
 #define FRAME_TABLE_PINNED (1ULL << 22) /* table: may map pinned pages, or have entries that are neither empty nor present */
 #define FRAME_DEFERRED (1ULL << 58) /* compound head: on its node's queue of folios to split (deferred_split.h) */
+#define FRAME_READAHEAD (1ULL << 59) /* page cache: its use starts the next window (readahead.c) */
+#define FRAME_UNREAD (1ULL << 60) /* page cache: made for a write that did not come: it has no contents yet, and nobody maps it */
 #define FRAME_CLEARED (1ULL << 31) /* on a CPU's list, and taken from it: its bytes are zero */
 #define FRAME_WORKINGSET (1ULL << 26)   /* was active when it was last reclaimed, or deactivated */
 #define FRAME_ISOLATED (1ULL << 27)     /* taken off its list of reclaim for a while */
@@ -67,7 +69,7 @@
 	F(RESERVED) F(BUDDY) F(PCP) F(HEAD) F(TAIL) F(TABLE) F(SLAB) F(ANON) F(ANON_EXCLUSIVE) F(DIRTY) F(REFERENCED) \
 	F(UNEVICTABLE) F(LRU) F(ACTIVE) F(SWAPBACKED) F(HUGE_ZERO) F(LAZYFREE) F(PINNED) F(PARTIALLY_MAPPED) F(LOCKED) \
 	F(FILE) F(TABLE_MIXED) F(TABLE_PINNED) F(DEFERRED) F(CLEARED) F(WORKINGSET) F(ISOLATED) F(HUGETLB) F(HUGETLB_FREE) \
-	F(WAITERS) F(WRITEBACK)
+	F(WAITERS) F(WRITEBACK) F(READAHEAD) F(UNREAD)
 
 #define FRAME_ORDER_SHIFT 32 /* 8 bits: of the block, on its first frame (buddy, per-CPU list or allocation, compound or not) */
 #define FRAME_ZONE_SHIFT 40  /* 4 bits */

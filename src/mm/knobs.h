@@ -51,6 +51,9 @@ struct knobs {
 	bool mremap_several;        /* quire.mremap_several */
 	bool exec_read_forward;     /* quire.exec_read_forward */
 	bool pt_reclaim;            /* quire.pt_reclaim */
+	bool readahead_resumes;     /* quire.readahead_resumes */
+	bool readahead_folios;      /* quire.readahead_folios */
+	bool write_begins_first;    /* quire.write_begins_first */
 	bool mremap_judges_first;   /* quire.mremap_judges_first */
 	bool merge_untouched;       /* quire.merge_untouched */
 	uint32_t percpu_pagelist_high_fraction; /* vm.percpu_pagelist_high_fraction */

@@ -19,7 +19,8 @@
 
 /* What moves along with the contents. */
 #define MIGRATE_KEEP                                                                                                    \
-	(FRAME_ANON | FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE | FRAME_UNEVICTABLE | FRAME_WORKINGSET | FRAME_LAZYFREE)
+	(FRAME_ANON | FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE | FRAME_UNEVICTABLE | FRAME_WORKINGSET | FRAME_LAZYFREE | \
+	 FRAME_READAHEAD | FRAME_UNREAD)
 
 static void put_target(struct cpu *c, struct frame *dst, const struct migrate_target *t)
 {

@@ -62,7 +62,7 @@ static int protect_area(struct cpu *c, struct mm *mm, struct mprotect_run *run, 
 	err = protect_range(c, run->g, *ret, start, end, flags);
 	/* Locked private pages that become writable are copied now, not at the access. As in Linux, under the lock. */
 	if (!err && (old & (VM_WRITE | VM_SHARED | VM_LOCKED)) == VM_LOCKED && (flags & VM_WRITE))
-		(void)populate_area(c, mm, *ret, start, end, POPULATE_MAP);
+		(void)populate_area(c, mm, *ret, start, end, POPULATE_MAP, end);
 	return err;
 }
 

@@ -4,6 +4,9 @@
  * mmap_lock is taken for reading, one area at a time. A page is looked up first, so that what is there is not faulted
  * again, and looked up again after the fault: another thread may have taken it away (MADV_DONTNEED). Whoever keeps doing that
  * has not asked for pages that stay, and in the end gets -EFAULT.
+ *
+ * A fault that fails when some pages have been brought in is made, and counted, a second time, as in Linux: there the pages so far are an answer of their
+ * own, and only the next one is the error. Some pages: of the area, or with MADV_POPULATE_* of all that was asked for.
  */
 #include "mm/vma_int.h"
 
@@ -103,10 +106,11 @@ static int populate_access(const struct vma *v, enum populate_mode mode, unsigne
 	return 0;
 }
 
-ATTR_NOINLINE int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode)
+ATTR_NOINLINE int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode, vaddr_t first)
 {
 	enum machine_path outer;
 	unsigned err, tries = 0;
+	bool again = false;
 	uint64_t n;
 	int r;
 
@@ -121,8 +125,13 @@ ATTR_NOINLINE int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vad
 		if (n) {
 			va = n < end - va ? va + n : end;
 			tries = 0;
+			again = false;
 		} else {
 			r = ++tries > FAULT_RETRIES ? -EFAULT : fault_handle(c, mm, v, va, err);
+			if (unlikely(r) && va > first && !again && tries <= FAULT_RETRIES) {
+				again = true;
+				r = 0;
+			}
 		}
 	}
 	machine_path(c, outer);
@@ -132,6 +141,7 @@ ATTR_NOINLINE int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vad
 int populate_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, enum populate_mode mode)
 {
 	bool strict = mode == POPULATE_READ || mode == POPULATE_WRITE;
+	vaddr_t first = start;
 	int r = 0;
 
 	while (start < end && !r) {
@@ -145,7 +155,8 @@ int populate_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, enu
 			return strict ? -ENOMEM : 0;
 		}
 		stop = MIN(v->end, end);
-		r = populate_area(c, mm, v, MAX(start, v->start), stop, mode);
+		start = MAX(start, v->start);
+		r = populate_area(c, mm, v, start, stop, mode, strict ? first : start);
 		machine_read_unlock(c, &mm->mmap_lock);
 		if (mode == POPULATE_MAP)
 			r = 0;

@@ -182,8 +182,8 @@ enum populate_mode {
 	POPULATE_READ, /* MADV_POPULATE_READ */
 	POPULATE_WRITE, /* MADV_POPULATE_WRITE */
 };
-/* One area's part, mmap_lock held. */
-int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode);
+/* One area's part, mmap_lock held. A fault that fails behind `first` is made again before it is the answer. */
+int populate_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t va, vaddr_t end, enum populate_mode mode, vaddr_t first);
 /* mmap_lock not held. 0, -ENOMEM (hole, or out of memory), -EINVAL (no such right; READ and WRITE), -EFAULT. */
 int populate_range(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t end, enum populate_mode mode);
 

@@ -207,6 +207,7 @@ void engine_file_write(struct engine_at *a, struct mfile *f)
 	uint64_t done = 0, n;
 	int rc = 0;
 
+	file_note_write(f, k->len);
 	for (; done < k->len; done += n) {
 		n = piece(k->off + done, k->len - done, 0);
 		/* In the buffer every page has the value, and the file's pages may lie askew to the buffer's. */
@@ -220,6 +221,7 @@ void engine_file_write(struct engine_at *a, struct mfile *f)
 void engine_pread(struct engine_at *a, struct mfile *f)
 {
 	const struct script_call *k = a->call;
+	struct file_reading r = file_read_begin(f, k->off, k->len);
 	uint64_t len = readable(f, k->off, k->len), done = 0, n, v, before;
 	int rc = 0;
 
@@ -228,17 +230,33 @@ void engine_pread(struct engine_at *a, struct mfile *f)
 		uint64_t off = k->off + done;
 
 		n = piece(off, len - done, va);
-		rc = file_rw(a->c, f, off, n, false);
+		rc = file_read_next(a->c, &r, n);
 		v = off & ~PAGE_MASK ? 0 : file_value(a, f, off >> PAGE_SHIFT);
 		before = peek(a, va);
 		if (!rc)
 			rc = va < TASK_SIZE ? mm_copy_user(a->c, va, n, true) : -EFAULT;
 		if (rc)
 			break;
+		file_read_copied(&r, n);
 		/* The copy reached the page's value, or it is as it was. */
 		poke(a, va, va & ~PAGE_MASK ? before : v);
 	}
+	if (len)
+		file_read_end(&r);
 	copied(a, done, rc);
+}
+
+/* Can the kernel read there without a fault, or does a fault come first anyway? */
+static bool at_hand(struct engine_at *a, vaddr_t va)
+{
+	struct mm_page_info p;
+
+	if (!a->x->q->knobs.write_begins_first)
+		return true;
+	if (va >= TASK_SIZE)
+		return false;
+	mm_page_info(a->mm, va, &p);
+	return p.present;
 }
 
 void engine_pwrite(struct engine_at *a, struct mfile *f)
@@ -247,11 +265,14 @@ void engine_pwrite(struct engine_at *a, struct mfile *f)
 	uint64_t done = 0, n, v;
 	int rc = 0;
 
+	file_note_write(f, k->len);
 	for (; done < k->len; done += n) {
 		vaddr_t va = k->addr + done;
 
 		n = piece(k->off + done, k->len - done, va);
-		rc = va < TASK_SIZE ? mm_copy_user(a->c, va, n, false) : -EFAULT;
+		rc = at_hand(a, va) ? 0 : file_write_begin(a->c, f, k->off + done, MIN(k->len - done, PAGE_SIZE - ((k->off + done) & ~PAGE_MASK)));
+		if (!rc)
+			rc = va < TASK_SIZE ? mm_copy_user(a->c, va, n, false) : -EFAULT;
 		v = peek(a, va);
 		if (!rc)
 			rc = write_piece(a, f, k->off + done, n, va & ~PAGE_MASK ? 0 : v);

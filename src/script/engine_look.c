@@ -99,6 +99,7 @@ static void look_area(void *arg, const struct vma *v, const struct mm_smaps *s)
 	a->shared = (v->flags & VM_SHARED) != 0;
 	a->file = file_number(l->x, v);
 	a->off = a->file == SCRIPT_NONE ? 0 : v->pgoff << PAGE_SHIFT;
+	a->folios = v->file && v->file->ra_folios;
 	for (size_t i = 0; i < ARRAY_SIZE(vmflags); i++)
 		if (v->flags & vmflags[i].vm)
 			a->vmflags |= 1U << vmflags[i].flag;

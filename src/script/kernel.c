@@ -265,6 +265,7 @@ static int step(struct script_exec *sx, const struct script_call *c, struct scri
 		return rc;
 	kernel_settle(x);
 	kernel_drain(x);
+	kernel_count_drained(x);
 	if (!rc && c->op == SOP_MMAP && (c->flags & MAP_SHARED) && (c->flags & MAP_ANONYMOUS) && ret->ret >= 0)
 		rc = kernel_note_object(x, p, (uint64_t)ret->ret, c->len);
 	if (!rc && kernel_check_memory(x)) {

@@ -45,6 +45,8 @@ int script_kernel_setting(const char *name, char *buf, size_t len);
 /* Was the kernel underneath booted as a guest for this (scripts/guest), so that its settings may be written? The word on its command line says so. */
 #define SCRIPT_KERNEL_GUEST "quire.guest=1"
 bool script_kernel_owned(void);
+/* Is the file system that ordinary files are on one whose page cache has large folios in that version (major * 1000 + minor) of the kernel? */
+bool script_kernel_file_folios(unsigned version);
 /* NUMA nodes with memory, numbered from 0. */
 unsigned script_kernel_nodes(void);
 

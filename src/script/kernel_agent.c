@@ -152,6 +152,9 @@ int kagents_start(const struct kagent_limits *l, uint64_t heap, uint64_t top, st
 	k->alive[0] = true;
 	k->s->slot[0].pid = (int32_t)pid;
 	rc = wait_answer(k, 0, 1);
+	/* What a slow answer makes us write to is shared with the child since it was forked: fault in it now, not in the midst of a step. */
+	(void)is_gone(pid);
+	errno = 0;
 	if (!rc)
 		rc = k->s->setup_error;
 	if (!rc)

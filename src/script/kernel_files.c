@@ -22,7 +22,8 @@
 
 #define TMPFS_MAGIC_ 0x01021994
 #define FILE_MAX_BYTES (64ULL << 20)
-#define SETTLE_MS 200
+#define SETTLE_MS 2000
+#define SYS_cachestat_ 451 /* Linux 6.5, for headers that are older */
 
 /* An ordinary file that has no name, on a real file system. -1: none can be had. */
 static int disk_file(void)
@@ -58,6 +59,24 @@ int kernel_disk_read_ahead(char *path, size_t len)
 	return rc;
 }
 
+bool script_kernel_file_folios(unsigned version)
+{
+	static const struct {
+		long type;
+		unsigned since;
+	} have[] = { { 0xef53, 6016 }, /* ext4 */ { 0x58465342, 5018 } /* XFS */ };
+	int fd = disk_file();
+	struct statfs fs;
+	bool found = false;
+
+	if (fd >= 0 && !fstatfs(fd, &fs))
+		for (size_t i = 0; i < ARRAY_SIZE(have); i++)
+			found |= (long)fs.f_type == have[i].type && version >= have[i].since;
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
 /* Files have to be there before the processes are: half of the places are for each kind. */
 int kernel_open_files(struct kernel_exec *x)
 {
@@ -86,27 +105,59 @@ void kernel_close_files(struct kernel_exec *x)
 	x->nr_files = 0;
 }
 
-/* Is any ordinary file in use? Then which one. */
-static const struct kernel_file *ordinary_file(const struct kernel_exec *x)
+/*
+ * Is any page of the file in the page cache (cachestat, 6.5) without being valid (mincore)? It is being read, or was made for a write that failed.
+ * Where that cannot be told, true.
+ */
+static bool being_read(int fd, uint64_t bytes)
 {
-	for (unsigned i = 0; i < x->nr_files; i++)
-		if (!x->file[i].shmem && x->file[i].number != SCRIPT_NONE && x->file[i].fd >= 0)
-			return &x->file[i];
-	return NULL;
+	struct {
+		uint64_t cached, dirty, writeback, evicted, recently_evicted;
+	} have = { 0 };
+	const struct {
+		uint64_t off, len;
+	} all = { 0 };
+	uint64_t pages = (bytes + PAGE_SIZE - 1) >> PAGE_SHIFT, valid = 0;
+	unsigned char *vec;
+	void *p;
+
+	if (!bytes || syscall(SYS_cachestat_, fd, &all, &have, 0))
+		return bytes != 0;
+	p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	vec = malloc(pages);
+	if (p == MAP_FAILED || !vec || mincore(p, bytes, vec))
+		valid = UINT64_MAX;
+	for (uint64_t i = 0; valid != UINT64_MAX && i < pages; i++)
+		valid += vec[i] & 1;
+	free(vec);
+	if (p != MAP_FAILED)
+		munmap(p, bytes);
+	return valid < have.cached || valid == UINT64_MAX;
 }
 
+/* Reads that the device is at. */
+static bool device_reads(dev_t dev)
+{
+	char path[64], now[64];
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/inflight", major(dev), minor(dev));
+	/* The first of its two numbers counts them. */
+	return !kproc_setting(path, now, sizeof(now)) && strtoul(now, NULL, 10);
+}
+
+/* The device reads for others too, so that it may never be at rest; the file is what counts. */
 void kernel_settle(const struct kernel_exec *x)
 {
-	const struct kernel_file *f = ordinary_file(x);
-	char path[64], now[64];
 	struct stat st;
 
-	if (!f || fstat(f->fd, &st))
-		return;
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/inflight", major(st.st_dev), minor(st.st_dev));
-	/* The first of its two numbers counts reads. */
-	for (unsigned ms = 0; ms < SETTLE_MS && !kproc_setting(path, now, sizeof(now)) && strtoul(now, NULL, 10); ms++)
-		usleep(1000);
+	for (unsigned i = 0; i < x->nr_files; i++) {
+		const struct kernel_file *f = &x->file[i];
+
+		if (f->shmem || f->number == SCRIPT_NONE || f->fd < 0 || fstat(f->fd, &st))
+			continue;
+		for (unsigned ms = 0; ms < SETTLE_MS && being_read(f->fd, (uint64_t)st.st_size) && device_reads(st.st_dev); ms++)
+			usleep(1000);
+	}
 }
 
 uint64_t kernel_files_in_memory(const struct kernel_exec *x)

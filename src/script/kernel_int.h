@@ -105,5 +105,7 @@ void kernel_drain_done(struct kernel_exec *x);
 void kernel_count_from_here(struct kernel_exec *x, struct kernel_proc *p);
 /* The step is over: what this process does itself from here on, looking and running the other side, does not count. */
 void kernel_count_to_here(struct kernel_exec *x);
+/* What the step left in a CPU's batches has been dealt with: what is counted only then (pglazyfree) is the step's too. */
+void kernel_count_drained(struct kernel_exec *x);
 
 #endif

@@ -195,6 +195,18 @@ void kernel_count_to_here(struct kernel_exec *x)
 		read_all(x, x->after);
 }
 
+void kernel_count_drained(struct kernel_exec *x)
+{
+	int64_t now[KERNEL_COUNTERS];
+
+	if (!x->o.owned)
+		return;
+	read_all(x, now);
+	for (size_t i = 0; script_kernel_counters[i]; i++)
+		if (!strcmp(script_kernel_counters[i], "pglazyfree"))
+			x->after[i] = now[i];
+}
+
 static int see_all_counters(struct kernel_exec *x, struct script_obs *o)
 {
 	o->vmstat = calloc(KERNEL_COUNTERS, sizeof(*o->vmstat));

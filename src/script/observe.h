@@ -67,6 +67,7 @@ struct script_area {
 	uint32_t file;         /* the script's number of the file, SCRIPT_NONE for anonymous memory */
 	uint64_t off;          /* file mappings: offset in bytes; else 0 */
 	uint32_t vmflags;      /* bit 1 << SVF_*; 0 when the executor cannot tell */
+	bool folios;           /* the engine's: a part of its file would have been read in folios of several pages (quire.readahead_folios) */
 	uint64_t smap[NR_SCRIPT_SMAPS]; /* with SOBS_SMAPS */
 	uint8_t *page;         /* [(end - start) / 4096], with SOBS_PAGES or SOBS_CONTENTS */
 	uint64_t *value;       /* as many, with SOBS_CONTENTS: valid where SPAGE_VALUE is set */
