@@ -126,7 +126,7 @@ bool thpscale_run(struct work_task *k)
 	if (!barrier(k) || !ok) /* those who failed have come too */
 		return false;
 	work_account(k->w);
-	for (; ok && done < len && work_point(k); done += PMD_SIZE)
+	for (; ok && done < len && (!k->w->o->ops || k->ops < k->w->o->ops) && work_point(k); done += PMD_SIZE)
 		ok = fault_block(k, base + done);
 	k->done_ns = work_now(k);
 	for (uint64_t at = 0; ok && k->w->o->check && at < done; at += PMD_SIZE)

@@ -4,6 +4,7 @@
  *   workload.c   parent and tasks: set-up, barrier, results       usemem.c   vm-scalability's access loops
  *   work_table.c the workloads                                    wis.c      will-it-scale's loops
  *   boot.c       initialisation of descriptors                   thpscale.c  mmtests' faults in fragmented memory
+ *   split.c      splits of huge pages
  *   work_step.c  what all loops do: accesses, system calls, giving way, limits, contents
  *
  * Shared between tasks, which are threads on the host: `ready`, `left`, `go`, `some_done`, `error`, `oom` and `refs` (atomic); peaks and the
@@ -80,6 +81,12 @@ struct work_thp {
 	uint64_t n[2], ns[2], max_ns[2], local, anoninit_ns, fileinit_ns;
 };
 
+/* split's: time in splits, those refused, shootdowns meanwhile. */
+struct work_split {
+	uint64_t ns, failed;
+	int64_t rounds;
+};
+
 struct work_task {
 	struct task task;
 	struct work *w;
@@ -99,6 +106,7 @@ struct work_task {
 	uint64_t checked, wrong, cpu_ns, wall_ns; /* the last two: from the go on, on the host */
 	struct workload_phase phase_4k, phase_2m;
 	struct work_thp thp;
+	struct work_split split;
 } __attribute__((aligned(64)));
 
 /* ---- work_step.c ---- */
@@ -126,6 +134,7 @@ bool work_verify(struct work_task *k, vaddr_t va, uint64_t value, bool or_zero);
 int64_t work_mmap(struct work_task *k, uint64_t len, unsigned flags, struct mfile *file);
 int64_t work_mmap_at(struct work_task *k, uint64_t len, unsigned prot, unsigned flags, struct mfile *file, uint64_t offset);
 int64_t work_mincore(struct work_task *k, vaddr_t va, uint64_t len, uint8_t *vec);
+int64_t work_mprotect(struct work_task *k, vaddr_t va, uint64_t len, unsigned prot);
 int64_t work_munmap(struct work_task *k, vaddr_t va, uint64_t len);
 int64_t work_brk(struct work_task *k, vaddr_t brk);
 int64_t work_madvise(struct work_task *k, vaddr_t va, uint64_t len, int advice);
@@ -155,6 +164,10 @@ bool wis_tlb_flush(struct work_task *k);
 /* ---- thpscale.c ---- */
 bool thpscale_run(struct work_task *k);
 void thpscale_conclude(struct work *w);
+
+/* ---- split.c ---- */
+bool split_run(struct work_task *k);
+void split_conclude(struct work *w);
 
 /* ---- boot.c: in place of parent and tasks ---- */
 int boot_run(struct quire *q, const struct workload *wl, const struct workload_options *o, struct workload_result *ret, char *err,

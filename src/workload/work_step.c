@@ -157,6 +157,15 @@ int64_t work_mincore(struct work_task *k, vaddr_t va, uint64_t len, uint8_t *vec
 	return r;
 }
 
+int64_t work_mprotect(struct work_task *k, vaddr_t va, uint64_t len, unsigned prot)
+{
+	uint64_t since = enter(k);
+	int64_t r = mm_mprotect(k->c, k->mm, va, len, prot);
+
+	leave(k, since);
+	return r;
+}
+
 int64_t work_munmap(struct work_task *k, vaddr_t va, uint64_t len)
 {
 	uint64_t since = enter(k);

@@ -44,15 +44,16 @@ static const struct workload_kind thpscale = {
 static const struct workload_kind thpscale_advised = {
 	.run = thpscale_run, .memory_percent = 80, .common_file = true, .conclude = thpscale_conclude, .advise = true
 };
+static const struct workload_kind split = { .run = split_run, .conclude = split_conclude };
 static const struct workload_kind boot = { 0 };
 static const struct workload_kind hotplug = { .hotplug = true };
 static const struct workload_kind tlb_flush3 = { .run = wis_tlb_flush, .file = true, .shared = true };
 
 #define USEMEM(name, call, help, size, threads, kind)                                                                          \
-	{ name, "vm-scalability: usemem " call, help, KB_PER_S, size, false, threads, &(kind), false }
+	{ name, "vm-scalability: usemem " call, help, KB_PER_S, size, false, threads, &(kind), false, false }
 #define WIS(name, help, size, threads, kind)                                                                                   \
 	{ name, threads ? "will-it-scale: " #kind "_threads" : "will-it-scale: " #kind "_processes", help, OPS_PER_S, size, true,    \
-	  threads, &(kind), false }
+	  threads, &(kind), false, false }
 
 const struct workload workload_table[] = {
 	USEMEM("anon-cow-seq", "-n TASKS --prealloc --prefault SIZE/(TASKS+1)",
@@ -121,13 +122,16 @@ const struct workload workload_table[] = {
 	WIS("tlb_flush3-mt", "tlb_flush3 by threads of one process, a file each", 128 * MIB, true, tlb_flush3),
 	{ "thpscale", "mmtests: thpscale TASKS SIZE FILE 0",
 	  "threads fragment 80 % of memory, then fault 2 MiB blocks: how long, and how many get huge pages", "fault_both_ns", "ns", GIB, false,
-	  true, &thpscale, false },
+	  true, &thpscale, true, false },
 	{ "thpscale-madvhugepage", "mmtests: thpscale TASKS SIZE FILE 1", "thpscale with MADV_HUGEPAGE on what is faulted", "fault_both_ns",
-	  "ns", GIB, false, true, &thpscale_advised, false },
+	  "ns", GIB, false, true, &thpscale_advised, true, false },
+	{ "split", "Linux: /sys/kernel/debug/split_huge_pages",
+	  "the first thread splits huge pages that PTEs map, the others run in the same address space", "splits_per_s", "splits/s", 64 * MIB, true,
+	  true, &split, true, false },
 	{ "boot", "Linux: deferred initialisation of struct page", "descriptors of --size of memory are initialised and freed, as quire.memmap_init says",
-	  "descriptors_per_s", "descriptors/s", 8 * GIB, false, true, &boot, true },
+	  "descriptors_per_s", "descriptors/s", 8 * GIB, false, true, &boot, false, true },
 	{ "hotplug", "Linux: memmap_init_zone_device", "descriptors of --size of device memory are added, as quire.hotplug_init says",
-	  "descriptors_per_s", "descriptors/s", 8 * GIB, false, true, &hotplug, true },
+	  "descriptors_per_s", "descriptors/s", 8 * GIB, false, true, &hotplug, false, true },
 };
 const size_t workload_count = ARRAY_SIZE(workload_table);
 

@@ -29,6 +29,7 @@ struct workload {
 	bool per_task;
 	bool threads;       /* tasks are threads of one process, else processes */
 	const struct workload_kind *kind;
+	bool sampled;       /* its operations are 2 MiB blocks: as many as its memory has and its settings give, at most --ops */
 	bool boot;          /* initialises descriptors; --size is what they describe, no memory that is used */
 };
 

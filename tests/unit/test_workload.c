@@ -675,8 +675,11 @@ static void every_workload_runs(void **state)
 			continue;
 		r = run(w->name, &o, i % 2 ? &huge_copy : &small_pages);
 		ok(&r);
-		assert_int_equal(r.r.ops, 1400);
-		assert_true(r.r.total > 0);
+		if (w->sampled)
+			assert_true(r.r.ops <= 1400);
+		else
+			assert_int_equal(r.r.ops, 1400);
+		assert_true(r.r.total > 0 || w->sampled);
 		assert_ptr_equal(workload_find(w->name), w);
 		assert_true(w->origin[0] && w->help[0] && w->metric[0] && w->unit[0] && w->size);
 		done(&r);
@@ -709,7 +712,7 @@ static void every_workload_runs_on_the_host(void **state)
 			fail_msg("%s", err);
 		if (workload_run(q, w, &o, &r, err, sizeof(err)))
 			fail_msg("%s: %s", w->name, err);
-		if (r.ops != 3 * 700)
+		if (r.ops != 3 * 700 && !w->sampled)
 			fail_msg("%s: %lu of 2100 operations, out of memory: %d", w->name, (unsigned long)r.ops, r.out_of_memory);
 		assert_int_equal(r.wrong, 0);
 		assert_false(r.out_of_memory || r.stopped);
