@@ -80,13 +80,13 @@
 	PATH(WALK, "page tables: walk and allocate", "pt_pmd,pt_pte,pt_alloc,pt_pmd_table")         \
 	PATH(UNMAP, "reverse map: unmap a page", "migrate_one,migrate_pte,migrate_pmd,clear_pte,pvmw_begin")                   \
 	PATH(REMAP, "reverse map: map it again", "restore_one,restore_pte,restore_pmd,restored,pvmw_range")                  \
-	PATH(MIGRATE, "migration: a call", "migrate_pages,migrate_some,migrate_batch,cut") \
-	PATH(MIGRATE_UNMAP, "migration: a folio, unmap", "migrate_folio_unmap,lock_src,unmap_pass,remember") \
-	PATH(MIGRATE_MOVE, "migration: a folio, move", "migrate_folio_move,move_anon,move_file,take_over,forget_src,move_batch,recall,finish") \
-	PATH(SPLIT_FOLIO, "split of a folio", "folio_split,split_locked,unmap_all,freeze,release_parts,folio_can_split") \
-	PATH(SPLIT_FRAMES, "split of a folio: a frame of it", "split_frames")                      \
-	PATH(DEFERRED_SPLIT, "split of a folio: queue", "deferred_split_folio,deferred_split_unqueue,enqueue")          \
-	PATH(TLB_BATCH, "TLB: a flush put off", "tlb_batch_add,remember,add_cpus,mark_generation") \
+	PATH(MIGRATE, "migration: a folio", "migrate_pages,migrate_some,migrate_batch,cut") \
+	PATH(MIGRATE_UNMAP, "migration: a folio, unmap", "migrate_folio_unmap,lock_src,unmap_pass,record_unmapped") \
+	PATH(MIGRATE_MOVE, "migration: a folio, move", "migrate_folio_move,move_anon,move_file,take_over,forget_src,move_batch,recall_unmapped") \
+	PATH(SPLIT_FOLIO, "split of a folio: a page of it", "folio_split,split_locked,unmap_all,freeze,release_parts,folio_can_split") \
+	PATH(SPLIT_FRAMES, "split of a folio: its descriptor", "split_frames")                      \
+	PATH(DEFERRED_SPLIT, "split of a folio: queue", "deferred_split_folio,deferred_split_unqueue,deferred_enqueue")          \
+	PATH(TLB_BATCH, "TLB: a flush put off", "tlb_batch_add,batch_remember,batch_add_cpus,mark_generation") \
 	PATH(ZAP, "page tables: unmap a page", "zap_pte")                                           \
 	PATH(SCAN_TABLES, "page tables: scan an entry", "pt_for_range,range_ptes,range_huge")        \
 	PATH(ZAP_HUGE, "page tables: unmap a huge page", "zap_huge_pmd")                            \
@@ -100,7 +100,7 @@
 	PATH(LRU_RELEASE, "lists of reclaim: the end of a page", "lru_release,put_some")            \
 	PATH(RECLAIM, "reclaim: a page", "reclaim_folio_list,unmap,drop")                            \
 	PATH(LRU_ISOLATE, "lists of reclaim: take off and put back", "folio_isolate_lru,folio_putback_lru") \
-	PATH(SPLIT_PMD, "huge page: split of the mapping", "thp_split_pmd,split_fill,split_counts") \
+	PATH(SPLIT_PMD, "huge page: split of the mapping", "thp_split_pmd,split_pmd,split_fill,split_counts,split_frozen") \
 	PATH(RMAP_WALK, "reverse map: an area or an entry", "rmap_walk,walk_areas,pvmw_next,find_table,next_pte,interval_first,interval_next,subtree_first") \
 	PATH(HUGETLB_MAP, "page tables: a page of a pool", "hugetlb_zap,zap_one,hugetlb_protect,hugetlb_fork,fork_one,share,hugetlb_move,move_one,hugetlb_rmap_add,hugetlb_rmap_del,find_record,hugetlb_entry") \
 	PATH(FORK, "fork", "mm_fork,fork_areas")                                                    \

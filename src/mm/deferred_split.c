@@ -40,7 +40,7 @@ void deferred_split_boot(struct quire *q)
 }
 
 /* Under the lock. */
-static void enqueue(struct cpu *c, struct deferred_queue *d, struct frame *folio)
+static void deferred_enqueue(struct cpu *c, struct deferred_queue *d, struct frame *folio)
 {
 	frame_touch(c, folio + 1, TOUCH_WRITE);
 	list_add_tail(link_of(folio), &d->list);
@@ -58,7 +58,7 @@ ATTR_NOINLINE void deferred_split_folio(struct cpu *c, struct frame *folio)
 
 	machine_lock(c, &d->lock);
 	if (!(frame_flags(folio) & FRAME_DEFERRED) && list_empty(link_of(folio))) {
-		enqueue(c, d, folio);
+		deferred_enqueue(c, d, folio);
 		vmstat_inc(c, VM_thp_deferred_split_page);
 	}
 	machine_unlock(c, &d->lock);
@@ -119,7 +119,7 @@ static void give_back(struct cpu *c, struct deferred_queue *d, struct frame *fol
 {
 	machine_lock(c, &d->lock);
 	if (!(frame_flags(folio) & FRAME_DEFERRED) && list_empty(link_of(folio)))
-		enqueue(c, d, folio);
+		deferred_enqueue(c, d, folio);
 	machine_unlock(c, &d->lock);
 }
 

@@ -103,14 +103,14 @@ struct batch {
 };
 
 /* What is known of an unmapped folio is kept in its target's descriptor, which nobody else knows. */
-static void remember(struct batch *b, const struct migration *g)
+static void record_unmapped(struct batch *b, const struct migration *g)
 {
 	g->dst->priv = (uintptr_t)g->anon_vma | g->was_mapped;
 	move_link(g->src, &b->src);
 	list_add_tail(&g->dst->lru, &b->dst);
 }
 
-static struct migration recall(struct frame *src, struct frame *dst)
+static struct migration recall_unmapped(struct frame *src, struct frame *dst)
 {
 	struct migration g = {
 		.src = src, .dst = dst, .anon_vma = (struct anon_vma *)(dst->priv & ~1ULL), .was_mapped = dst->priv & 1
@@ -138,7 +138,7 @@ static void unmap_pass(struct migrate *m, struct list_head *from, enum migrate_m
 			continue;
 		rc = migrate_folio_unmap(m->c, folio, m->t, mode, tlb, &g);
 		if (!rc) {
-			remember(b, &g);
+			record_unmapped(b, &g);
 		} else if (rc == 1) {
 			count_moved(m, folio);
 			finish(m, folio);
@@ -162,7 +162,7 @@ static void unmap_pass(struct migrate *m, struct list_head *from, enum migrate_m
 /* It stays where it is. */
 static void undo(struct migrate *m, struct frame *src, struct frame *dst, struct list_head *from)
 {
-	struct migration g = recall(src, dst);
+	struct migration g = recall_unmapped(src, dst);
 
 	migrate_folio_undo(m->c, &g, m->t);
 	count_failed(m, src);
@@ -180,7 +180,7 @@ static void move_batch(struct migrate *m, struct batch *b, struct list_head *fro
 		while (!list_empty(&b->src)) {
 			struct frame *s = first(&b->src), *d = first(&b->dst);
 			uint64_t word = d->priv;
-			struct migration g = recall(s, d);
+			struct migration g = recall_unmapped(s, d);
 			int rc = migrate_folio_move(m->c, &g, mode);
 
 			if (!rc) {
@@ -245,7 +245,7 @@ static void migrate_some(struct migrate *m, struct list_head *from, enum migrate
 }
 
 /* The first folios of `from`, up to a batch's pages. */
-static void cut(struct list_head *from, struct list_head *ret)
+static void cut(struct cpu *c, struct list_head *from, struct list_head *ret)
 {
 	uint64_t pages = 0;
 
@@ -255,6 +255,7 @@ static void cut(struct list_head *from, struct list_head *ret)
 		if (pages && pages + n > MIGRATE_BATCH_PAGES)
 			break;
 		pages += n;
+		(void)machine_work(c, PATH_MIGRATE, 1);
 		move_link(first(from), ret);
 	}
 }
@@ -271,7 +272,7 @@ static void count(struct cpu *c, const struct migrate_stats *s)
 int migrate_pages(struct cpu *c, struct list_head *from, const struct migrate_target *t, enum migrate_mode mode, enum migrate_reason reason,
 		  struct migrate_stats *ret_stats)
 {
-	enum machine_path prev = machine_work(c, PATH_MIGRATE, 1);
+	enum machine_path prev = machine_work(c, PATH_MIGRATE, 0);
 	struct migrate m = { .c = c, .t = t, .reason = reason };
 	struct list_head some;
 
@@ -279,14 +280,14 @@ int migrate_pages(struct cpu *c, struct list_head *from, const struct migrate_ta
 	list_init(&m.parts);
 	list_init(&some);
 	while (!list_empty(from) && !m.no_room) {
-		cut(from, &some);
+		cut(c, from, &some);
 		migrate_some(&m, &some, mode);
 	}
 	/* What a split left over: once, without waiting. A part that stays is not another failure: its folio was counted as one. */
 	uint64_t failed = m.nr_failed;
 
 	while (!list_empty(&m.parts) && !m.no_room) {
-		cut(&m.parts, &some);
+		cut(c, &m.parts, &some);
 		migrate_batch(&m, &some, MIGRATE_ASYNC, 1);
 		splice(&some, &m.failed);
 	}

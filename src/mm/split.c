@@ -122,8 +122,8 @@ static int split_locked(struct cpu *c, struct frame *folio, bool parts)
 
 ATTR_NOINLINE int folio_split(struct cpu *c, struct frame *folio, struct frame *keep, struct list_head *parts)
 {
-	enum machine_path prev = machine_work(c, PATH_SPLIT_FOLIO, 1);
 	uint64_t n = frame_nr_pages(folio);
+	enum machine_path prev = machine_work(c, PATH_SPLIT_FOLIO, n);
 	struct anon_vma *av = NULL;
 	int rc = -EINVAL;
 

@@ -103,7 +103,7 @@ ATTR_NOINLINE void tlb_flush_batched_pending(struct cpu *c, struct mm *mm)
 /* ---- the batch ---- */
 
 /* Which generations of which address spaces the batch's flush covers, as far as there is room to remember. */
-static void remember(struct tlb_batch *b, const struct mm *mm, uint64_t gen)
+static void batch_remember(struct tlb_batch *b, const struct mm *mm, uint64_t gen)
 {
 	unsigned i = 0;
 
@@ -122,7 +122,7 @@ static void remember(struct tlb_batch *b, const struct mm *mm, uint64_t gen)
 	}
 }
 
-static void add_cpus(struct cpu *c, struct tlb_batch *b, const struct mm *mm)
+static void batch_add_cpus(struct cpu *c, struct tlb_batch *b, const struct mm *mm)
 {
 	for (unsigned i = 0; i * 64 < c->m->nr_cpus; i++)
 		b->cpus.bits[i] |= __atomic_load_n(&mm->cpus.bits[i], __ATOMIC_SEQ_CST);
@@ -139,9 +139,9 @@ ATTR_NOINLINE void tlb_batch_add(struct cpu *c, struct tlb_batch *b, struct mm *
 
 		c->m->ops->flush_issue(c, &f);
 	} else {
-		add_cpus(c, b, mm);
+		batch_add_cpus(c, b, mm);
 	}
-	remember(b, mm, gen);
+	batch_remember(b, mm, gen);
 	b->needed = true;
 	machine_touch(c, machine_pa(c->m, &mm->tlb_flush_batched), sizeof(mm->tlb_flush_batched), TOUCH_ATOMIC);
 	if (mm->q->knobs.tlb_batch_mark == TLB_BATCH_FLAG)

@@ -4,11 +4,14 @@
  */
 #include "machine/null.h"
 #include "mm/fault.h"
+#include "mm/folio_lock.h"
+#include "mm/follow.h"
 #include "mm/hugetlb.h"
 #include "mm/lru.h"
 #include "mm/meminit.h"
 #include "mm/migrate.h"
 #include "mm/rmap_walk.h"
+#include "mm/split.h"
 #include "mm/system.h"
 
 #include <stdio.h>
@@ -209,6 +212,55 @@ static void heap(struct mm *mm)
 }
 
 /* Descriptors of 512 MiB by every step, charged at the addresses of the machine's own, which they are not. */
+static struct frame *another(struct cpu *c, const struct frame *src, void *arg)
+{
+	struct alloc_req r = { .order = frame_order(src), .gfp = GFP_HIGHUSER_MOVABLE | (frame_order(src) ? GFP_COMP : 0), .nid = NID_NONE };
+
+	(void)arg;
+	return page_alloc(c, &r);
+}
+
+/* Folios are moved and split: base pages and huge ones, mapped by a PMD and by PTEs, by one address space and by two. */
+static void folios(struct mm *mm)
+{
+	struct migrate_target t = { .get = another };
+	vaddr_t va = 0x7e0000000000ULL;
+	struct list_head l;
+	struct mm *child;
+
+	for (unsigned round = 0; round < 8; round++) {
+		bool huge = round % 2;
+
+		list_init(&l);
+		need(mm_mmap(cpu, mm, va, 8 * PMD_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+			     NULL, 0), "mmap");
+		need(mm_madvise(cpu, mm, va, 8 * PMD_SIZE, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE), "madvise");
+		touch(va, 8 * PMD_SIZE, true);
+		if (round & 2)
+			need(mm_mprotect(cpu, mm, va + 3 * PMD_SIZE, PAGE_SIZE, PROT_READ), "mprotect");
+		if (round & 4)
+			need(mm_fork(cpu, mm, &child), "fork");
+		for (uint64_t off = 0; off < 4 * PMD_SIZE; off += huge ? PMD_SIZE : PAGE_SIZE) {
+			struct frame *f = mm_follow_folio(cpu, mm, va + off, NULL);
+
+			need(f ? migrate_isolate(cpu, f, &l) : -1, "isolate");
+			frame_put(cpu, f);
+		}
+		need(migrate_pages(cpu, &l, &t, MIGRATE_SYNC, MR_SYSCALL, NULL), "migrate_pages");
+		for (uint64_t off = 3 * PMD_SIZE; huge && off < 8 * PMD_SIZE; off += PMD_SIZE) {
+			struct frame *f = mm_follow_folio(cpu, mm, va + off, NULL);
+
+			folio_lock(cpu, f);
+			need(folio_split(cpu, f, NULL, NULL), "split");
+			folio_unlock(cpu, f);
+			frame_put(cpu, f);
+		}
+		if (round & 4)
+			mm_put(cpu, child);
+		need(mm_munmap(cpu, mm, va, 8 * PMD_SIZE), "munmap");
+	}
+}
+
 static void boot(struct machine *m)
 {
 	enum { FRAMES = 4 * SECTION_FRAMES };
@@ -269,6 +321,7 @@ int main(void)
 	pools(mm);
 	files(mm);
 	heap(mm);
+	folios(mm);
 	boot(m);
 	mm_activate(cpu, NULL);
 	mm_activate(m->cpus[1], NULL);
