@@ -163,6 +163,11 @@ static bool behind_end(const struct fidelity_case *a, const struct fidelity_diff
 	       a->ea && a->ea->file != SCRIPT_NONE && !is_plain_file(a, a->ea);
 }
 
+static bool left_locked(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return (a->ops_seen & FIDELITY_SEEN_LEFT_LOCKED) && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED && d->kernel > d->engine;
+}
+
 static bool locks_own(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
 	return (a->call->op == SOP_MLOCKALL || a->call->op == SOP_MUNLOCKALL) && d->kernel > d->engine &&
@@ -198,6 +203,8 @@ static const struct entry table[] = {
 	  0, 6012, populate_error },
 	{ { "locks-own-memory", "locking and unlocking all memory is counted for the process's own (its code, its stack) too", false },
 	  0, 0, locks_own },
+	{ { "left-locked", "MREMAP_DONTUNMAP in a locked area takes the area's lock and leaves its pages' in Linux, where they stay as they were marked; the engine unlocks them", false },
+	  0, 0, left_locked },
 	{ { "page-behind-end", "write(2) at the end of a file in memory, from memory that is not there, leaves a page behind the end, which mincore sees; the engine has none there", true },
 	  6016, 0, behind_end },
 	{ { "free-splits", "MADV_FREE of what is left of a huge page splits it in Linux, which since 6.12 maps parts that hold zeroes as the shared page of them; the engine leaves it whole", true },

@@ -53,6 +53,11 @@ static void note_op(struct fid_run *r)
 		about->ops_seen |= FIDELITY_SEEN_FREE;
 	if (r->kcall.op == SOP_MADVISE && r->kcall.advice == UAPI_MADV_HUGEPAGE)
 		about->ops_seen |= FIDELITY_SEEN_HUGE;
+	if (r->kcall.op == SOP_MLOCK || r->kcall.op == SOP_MLOCK2 || r->kcall.op == SOP_MLOCKALL ||
+	    (r->kcall.op == SOP_MMAP && (r->kcall.flags & UAPI_MAP_LOCKED)))
+		about->ops_seen |= FIDELITY_SEEN_LOCK;
+	if (r->kcall.op == SOP_MREMAP && (r->kcall.flags & UAPI_MREMAP_DONTUNMAP) && r->kres.ret >= 0 && (about->ops_seen & FIDELITY_SEEN_LOCK))
+		about->ops_seen |= FIDELITY_SEEN_LEFT_LOCKED;
 	if (r->kcall.op == SOP_FILE_CREATE && !(r->kcall.flags & 1) && r->kcall.file < 64)
 		about->plain_files |= 1ULL << r->kcall.file;
 }

@@ -55,6 +55,8 @@ struct kernel_exec {
 	void *drain; /* of this process's memory, for kernel_drain; MAP_FAILED: not possible here */
 	struct kernel_settings settings;
 	int64_t before[KERNEL_COUNTERS], after[KERNEL_COUNTERS]; /* the step; owned */
+	int64_t own_faults;     /* owned: of this process, at the last reading */
+	bool reuse_unknown;     /* owned: this process had faults in the step, which may have counted in pgreuse */
 	char vmstat_text[16384];
 };
 

@@ -185,23 +185,30 @@ static void read_all(struct kernel_exec *x, int64_t *ret)
 		}
 		ret[i] = p ? strtoll(p + len + 1, NULL, 10) : -1;
 	}
+	x->own_faults = own.ru_minflt + own.ru_majflt;
 	ret[0] -= own.ru_minflt + own.ru_majflt;
 	ret[1] -= own.ru_majflt;
 }
 
 void kernel_count_to_here(struct kernel_exec *x)
 {
-	if (x->o.owned)
-		read_all(x, x->after);
+	int64_t own = x->own_faults;
+
+	if (!x->o.owned)
+		return;
+	read_all(x, x->after);
+	/* A fault of our own (another thread's stack, say) may have been one of those. */
+	x->reuse_unknown = x->own_faults != own;
 }
 
 void kernel_count_drained(struct kernel_exec *x)
 {
-	int64_t now[KERNEL_COUNTERS];
+	int64_t now[KERNEL_COUNTERS], own = x->own_faults;
 
 	if (!x->o.owned)
 		return;
 	read_all(x, now);
+	x->own_faults = own;
 	for (size_t i = 0; script_kernel_counters[i]; i++)
 		if (!strcmp(script_kernel_counters[i], "pglazyfree"))
 			x->after[i] = now[i];
@@ -213,7 +220,9 @@ static int see_all_counters(struct kernel_exec *x, struct script_obs *o)
 	if (!o->vmstat)
 		return -ENOMEM;
 	for (size_t i = 0; script_kernel_counters[i]; i++)
-		if (x->after[i] != x->before[i])
+		if (x->reuse_unknown && !strcmp(script_kernel_counters[i], "pgreuse"))
+			o->vmstat[o->nr_vmstat++] = (struct script_counter_delta){ script_kernel_counters[i], SCRIPT_COUNTER_UNKNOWN };
+		else if (x->after[i] != x->before[i])
 			o->vmstat[o->nr_vmstat++] = (struct script_counter_delta){ script_kernel_counters[i], x->after[i] - x->before[i] };
 	return 0;
 }

@@ -74,6 +74,7 @@ struct script_area {
 	int8_t *node;          /* as many, with SOBS_NODES: of the page that is there; -1: none, or a page of zeroes */
 };
 
+#define SCRIPT_COUNTER_UNKNOWN INT64_MIN /* a delta that others may have a part in */
 struct script_counter_delta {
 	const char *name;      /* of /proc/vmstat; belongs to the executor and stays valid until its end */
 	int64_t delta;

@@ -44,3 +44,15 @@ load helpers.bash
 	[ "$status" -eq 0 ]
 	[[ "$output" == *"--swap SIZE"* ]]
 }
+
+@test "fidelity: the first wait of a run finds nothing of its own to fault in" {
+	printf 'fork P\nproc P: exit\nwait P\n' >"$T/w.q"
+	run "$QUIRE" fidelity --machine null --script "$T/w.q"
+	[[ "$output" != *"pgfault rose"* ]]
+	[[ "$output" == *"quire: "* ]] || [ "$status" -eq 0 ]
+}
+
+@test "fidelity: --set takes the engine's own settings alone" {
+	fails 2 'quire.NAME=VALUE' "$QUIRE" fidelity --set vm.overcommit_memory=1 brk
+	fails 2 'fork_tables' "$QUIRE" fidelity --set quire.fork_tables=maybe brk
+}

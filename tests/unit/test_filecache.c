@@ -390,6 +390,87 @@ static void test_rw(void **state)
 	shut_down(&b);
 }
 
+/* What is read ahead goes by all that a read(2) wants: a first window behind it, the mark behind what is wanted. */
+static void test_read_of_several(void **state)
+{
+	struct booted b;
+	struct mfile *f;
+
+	(void)state;
+	boot_small(&b, 128);
+	f = make(&b, 20, 1000 * PAGE_SIZE, false);
+	assert_int_equal(file_rw(b.c, f, 0, 3 * PAGE_SIZE, false), 0); /* 3: a window of 8, marked at 3 */
+	assert_int_equal(f->nr_pages, 8);
+	assert_true(file_ra_marked(b.c, f, 3));
+	assert_int_equal(file_rw(b.c, f, 3 * PAGE_SIZE, 100, false), 0);
+	assert_false(file_ra_marked(b.c, f, 3));
+	assert_true(file_ra_marked(b.c, f, 8));
+	assert_int_equal(f->nr_pages, 8 + 16);
+	/* Elsewhere what is wanted; behind it again from where it ended, and behind more cached pages than are wanted. */
+	assert_int_equal(file_rw(b.c, f, 100 * PAGE_SIZE, 5 * PAGE_SIZE, false), 0);
+	assert_int_equal(nr_cached(&b, f, 90, 200), 5);
+	assert_int_equal(file_rw(b.c, f, 105 * PAGE_SIZE, 2 * PAGE_SIZE, false), 0);
+	assert_int_equal(nr_cached(&b, f, 90, 200), 5 + 4);
+	assert_true(file_ra_marked(b.c, f, 107));
+	file_read_range(b.c, f, 500, 10);
+	assert_int_equal(file_rw(b.c, f, 510 * PAGE_SIZE, 2 * PAGE_SIZE, false), 0);
+	assert_int_equal(nr_cached(&b, f, 490, 600), 10 + 12);
+	assert_true(file_ra_marked(b.c, f, 521));
+	check_valid(&b);
+	file_put(b.c, f);
+	/* Before 6.11 a read at the end of the last window took up the next one. */
+	f = make(&b, 21, 1000 * PAGE_SIZE, false);
+	b.q->knobs.readahead_resumes = true;
+	assert_int_equal(file_rw(b.c, f, 0, 4 * PAGE_SIZE, false), 0);
+	assert_int_equal(f->nr_pages, 8);
+	assert_int_equal(file_rw(b.c, f, 8 * PAGE_SIZE, 100, false), 0);
+	assert_int_equal(f->nr_pages, 8 + 32);
+	b.q->knobs.readahead_resumes = false;
+	file_put(b.c, f);
+	shut_down(&b);
+}
+
+/* write(2) whose memory is not there yet, and a file that grows. */
+static void test_write_begins(void **state)
+{
+	struct booted b;
+	struct mfile *f;
+	struct frame *page;
+	int64_t in;
+	bool major;
+
+	(void)state;
+	boot_small(&b, 128);
+	f = make(&b, 30, 8 * PAGE_SIZE, true);
+	assert_int_equal(file_write_begin(b.c, f, 3 * PAGE_SIZE, PAGE_SIZE), 0);
+	assert_true(cached(&b, f, 3));
+	page = get(&b, f, 3, &major);
+	assert_true(!major && (page->flags & FRAME_DIRTY) && !tag_of(&b, page));
+	frame_put(b.c, page);
+	file_put(b.c, f);
+
+	f = make(&b, 31, 8 * PAGE_SIZE, false);
+	in = counter(&b, VM_pgpgin);
+	assert_int_equal(file_write_begin(b.c, f, 3 * PAGE_SIZE, PAGE_SIZE), 0);
+	assert_int_equal(f->nr_pages, 1);
+	assert_int_equal(counter(&b, VM_pgpgin), in);
+	assert_null(file_lookup(b.c, f, 3));
+	page = get(&b, f, 3, &major); /* nothing around it, and no major fault */
+	assert_int_equal(f->nr_pages, 1);
+	assert_true(!major && tag_of(&b, page) == file_tag(f, 3) && file_tag(f, 3));
+	frame_put(b.c, page);
+	assert_int_equal(file_write_begin(b.c, f, 5 * PAGE_SIZE + 8, 100), 0); /* a part: the rest is needed */
+	assert_int_equal(counter(&b, VM_pgpgin), in + 8);
+	assert_int_equal(file_write_begin(b.c, f, 12 * PAGE_SIZE, 100), 0);
+	assert_int_equal(f->size, 12 * PAGE_SIZE);
+	page = get(&b, f, 9, &major);
+	assert_int_equal(tag_of(&b, page), 0); /* a hole */
+	frame_put(b.c, page);
+	check_valid(&b);
+	file_put(b.c, f);
+	shut_down(&b);
+}
+
 /* ---- failures ---- */
 
 /* Each allocation of a small scenario fails once: -ENOMEM, nothing lost, and it works afterwards. */
@@ -496,6 +577,8 @@ int main(void)
 		cmocka_unit_test(test_truncate),
 		cmocka_unit_test(test_readahead),
 		cmocka_unit_test(test_rw),
+		cmocka_unit_test(test_read_of_several),
+		cmocka_unit_test(test_write_begins),
 		cmocka_unit_test(test_each_failure),
 		cmocka_unit_test(test_out_of_memory),
 		cmocka_unit_test(test_validate_finds_damage),

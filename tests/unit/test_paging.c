@@ -578,6 +578,13 @@ static void truncated_under_a_mapping(void **state)
 	file_set_size(w->c, f, 0);
 	assert_int_equal(count_of(w, VM_nr_file_pages), 0);
 	assert_int_equal(try_load(w, AREA + PAGES(4), &v), -EFAULT); /* SIGBUS */
+	/* Populating fails a second time when it had come some way. */
+	assert_int_equal(count_of(w, VM_quire_fault_sigbus), 1);
+	assert_int_equal(mm_madvise(w->c, mm, AREA, PAGES(8), UAPI_MADV_POPULATE_READ), -EFAULT);
+	assert_int_equal(count_of(w, VM_quire_fault_sigbus), 3); /* the first page is still mapped */
+	assert_ok(mm_madvise(w->c, mm, AREA, PAGES(8), UAPI_MADV_DONTNEED));
+	assert_int_equal(mm_madvise(w->c, mm, AREA, PAGES(8), UAPI_MADV_POPULATE_READ), -EFAULT);
+	assert_int_equal(count_of(w, VM_quire_fault_sigbus), 4);
 	assert_ok(mm_munmap(w->c, mm, AREA, PAGES(8)));
 	assert_int_equal(mm_rss(mm, RSS_FILE), 0);
 	assert_int_equal(count_of(w, VM_nr_mapped), 0);
