@@ -26,6 +26,7 @@ enum {
 	FIDELITY_SEEN_FREE = 1 << 0,      /* MADV_FREE */
 	FIDELITY_SEEN_HUGE = 1 << 1,      /* MADV_HUGEPAGE */
 	FIDELITY_SEEN_HUGE_FILE = 1 << 2, /* an area of an ordinary file that asks for huge pages */
+	FIDELITY_SEEN_PAGEOUT = 1 << 6,   /* MADV_PAGEOUT */
 	FIDELITY_SEEN_LOCK = 1 << 4,      /* mlock, mlock2, mlockall, MAP_LOCKED */
 	FIDELITY_SEEN_LEFT_LOCKED = 1 << 5, /* after that MREMAP_DONTUNMAP */
 	FIDELITY_SEEN_FOLIOS = 1 << 3,    /* a mapped ordinary file that Linux has in folios of several pages */

@@ -168,6 +168,11 @@ static bool left_locked(const struct fidelity_case *a, const struct fidelity_dif
 	return (a->ops_seen & FIDELITY_SEEN_LEFT_LOCKED) && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED && d->kernel > d->engine;
 }
 
+static bool pageout_ages(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return (a->ops_seen & FIDELITY_SEEN_PAGEOUT) && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED && d->kernel < d->engine;
+}
+
 static bool locks_own(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
 	return (a->call->op == SOP_MLOCKALL || a->call->op == SOP_MUNLOCKALL) && d->kernel > d->engine &&
@@ -203,6 +208,8 @@ static const struct entry table[] = {
 	  0, 6012, populate_error },
 	{ { "locks-own-memory", "locking and unlocking all memory is counted for the process's own (its code, its stack) too", false },
 	  0, 0, locks_own },
+	{ { "pageout-ages", "MADV_PAGEOUT of Linux 6.1 takes the accessed bits of pages that it cannot write out; 6.12 and the engine give them back as used", false },
+	  0, 6012, pageout_ages },
 	{ { "left-locked", "MREMAP_DONTUNMAP in a locked area takes the area's lock and leaves its pages' in Linux, where they stay as they were marked; the engine unlocks them", false },
 	  0, 0, left_locked },
 	{ { "page-behind-end", "write(2) at the end of a file in memory, from memory that is not there, leaves a page behind the end, which mincore sees; the engine has none there", true },
