@@ -275,7 +275,8 @@ int fidelity_run(const struct script *s, const struct fidelity_options *o, void 
 			snprintf(ret->why, sizeof(ret->why), "%s", err);
 			rc = 0;
 		} else if (!rc) {
-			r->cmp = (struct fidelity_compare){ .about = { .kernel = o->kernel, .call = &r->kcall, .k = &r->kres, .e = &r->eres },
+			r->cmp = (struct fidelity_compare){ .about = { .kernel = o->kernel, .call = &r->kcall, .k = &r->kres, .e = &r->eres,
+									   .ops_seen = o->kernel->knobs.thp_enabled == THP_ALWAYS ? FIDELITY_SEEN_HUGE : 0 },
 							    .k = r->sides.kernel.places, .e = r->sides.engine.places,
 							    .run = r->sides.engine.run, .diffs = &r->diffs, .owned = o->owned,
 							    .programs_only = o->programs_only };
