@@ -96,6 +96,9 @@ enum lock_rank {
 	RANK_FILE,      /* page cache of a file */
 	RANK_PTL,       /* page-table locks; two of these only source before destination (mremap, fork) */
 	RANK_FOLIO_WAIT, /* queues of who waits for a folio (mm/folio_lock.h) */
+	RANK_SWAP_CACHE, /* a tree of the swap cache (mm/swap.h) */
+	RANK_SWAP,       /* lists of clusters of slots */
+	RANK_SWAP_CLUSTER, /* a cluster of slots */
 	RANK_LRU,
 	RANK_SLAB,
 	RANK_ZONE,

@@ -98,8 +98,14 @@
 	/* lists of reclaim */                                                                      \
 	PATH(LRU_ADD, "lists of reclaim: add or move a page", "folio_add_lru,batch_drain,do_add,do_activate,do_deactivate,do_deactivate_file,do_lazyfree") \
 	PATH(LRU_RELEASE, "lists of reclaim: the end of a page", "lru_release,put_some")            \
-	PATH(RECLAIM, "reclaim: a page", "reclaim_folio_list,unmap,drop")                            \
+	PATH(RECLAIM, "reclaim: a page", "reclaim_folio_list,unmap,drop,drop_swapped,add_to_swap")                            \
 	PATH(LRU_ISOLATE, "lists of reclaim: take off and put back", "folio_isolate_lru,folio_putback_lru") \
+	/* swap */                                                                                  \
+	PATH(SWAP_SLOT, "swap: a slot", "swap_alloc,swap_duplicate,swap_put,swap_claim_cache,swap_unclaim_cache,alloc_one,take_one,give_back,relist") \
+	PATH(SWAP_CACHE, "swap cache: a folio", "swap_cache_get,swap_cache_add,swap_cache_delete,swap_cache_remove,swap_cache_replace,take_out,erase,insert_some") \
+	PATH(SWAP_OUT, "swap: a folio out", "swap_writeout")                                        \
+	PATH(SWAP_IN, "swap: a transfer in", "swap_read,read_run")                                  \
+	PATH(FAULT_SWAP, "fault: swapped page", "fault_swap,swap_in,window,read_around,get_or_add,map_locked,map_swapped") \
 	PATH(SPLIT_PMD, "huge page: split of the mapping", "thp_split_pmd,split_pmd,split_fill,split_counts,split_frozen") \
 	PATH(RMAP_WALK, "reverse map: an area or an entry", "rmap_walk,walk_areas,pvmw_next,find_table,next_pte,interval_first,interval_next,subtree_first") \
 	PATH(HUGETLB_MAP, "page tables: a page of a pool", "hugetlb_zap,zap_one,hugetlb_protect,hugetlb_fork,fork_one,share,hugetlb_move,move_one,hugetlb_rmap_add,hugetlb_rmap_del,find_record,hugetlb_entry") \

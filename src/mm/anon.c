@@ -8,7 +8,9 @@
  */
 #include "base/errno.h"
 #include "mm/fault_int.h"
+#include "mm/folio_lock.h"
 #include "mm/lru.h"
+#include "mm/swap.h"
 
 ATTR_NOINLINE void map_anon(struct fault *f, struct frame *page)
 {
@@ -138,15 +140,25 @@ ATTR_NOINLINE static int wp_copy(struct fault *f, struct frame *old)
 	if (head) {
 		if (done)
 			frame_put(c, head); /* the mapping's */
-		frame_put(c, head);
+		folio_put_swap(c, head);
 	}
 	return rc;
 }
 
-#define REFS_MAYBE_BATCHES 3 /* the mapping's, and those of two batches: above that, emptying this CPU's can't help */
+#define REFS_MAYBE_BATCHES 3 /* the mapping's, and those of two batches or of one and the swap cache: above that, emptying this CPU's can't help */
+
+/* Nobody else has a reference; where only the swap cache does, it is asked to let go. */
+static bool wp_only_user(struct cpu *c, struct frame *head)
+{
+	if ((frame_flags(head) & FRAME_SWAPCACHE) && folio_swap_refs(head) == frame_refcount(head) - 1 && folio_trylock(c, head)) {
+		(void)folio_free_swap(c, head);
+		folio_unlock(c, head);
+	}
+	return frame_refcount(head) == 1;
+}
 
 /* May the page be written in place? Nobody else maps or holds it. Under the table's lock. */
-static bool wp_may_reuse(const struct fault *f, const struct frame *head)
+static bool wp_may_reuse(const struct fault *f, struct frame *head)
 {
 	if (f->v->flags & VM_SHARED)
 		return true;
@@ -159,7 +171,7 @@ static bool wp_may_reuse(const struct fault *f, const struct frame *head)
 	/* On no list: in a batch, this CPU's most likely. Others' are not worth waiting for. */
 	if (!(frame_flags(head) & FRAME_LRU))
 		lru_add_drain(f->c);
-	return frame_refcount(head) == 1;
+	return wp_only_user(f->c, head);
 }
 
 ATTR_NOINLINE int fault_wp(struct fault *f)

@@ -49,6 +49,14 @@ ATTR_NOINLINE static int fault_pte(struct fault *f)
 	return 0; /* somebody else was first, or a TLB held the rights of before */
 }
 
+/* The mapping is being split (the access is allowed, so it is not PROT_NONE): wait for it, instead of for the next access to find it done. */
+static int wait_for_split(struct fault *f)
+{
+	fault_pt_lock(f->c, f->pmd.table);
+	pt_unlock(f->c, f->pmd.table);
+	return 0;
+}
+
 static int fault_run(struct fault *f)
 {
 	int rc = f->v->flags & VM_HUGETLB ? 0 : pt_pmd(f->c, f->mm, f->va, true, &f->pmd);
@@ -67,6 +75,8 @@ static int fault_run(struct fault *f)
 		vmstat_inc(f->c, thp_refusal(f->mm, f->v));
 	else if (unlikely(pmd_leaf(f->orig) && !pte_present(f->orig)))
 		rc = fault_nonpresent(f, &f->pmd);
+	else if (unlikely(pmd_huge(f->orig) && !(f->orig & PTE_PRESENT)))
+		rc = wait_for_split(f);
 	else if (pmd_huge(f->orig))
 		rc = fault_is_write(f) && !(f->orig & PTE_WRITE) ? thp_fault_wp(f) : 0;
 	return rc == FAULT_FALLBACK ? fault_pte(f) : rc;

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "mm/pagetable.h"
+#include "mm/swap.h"
 #include "mm/system.h"
 
 /*
@@ -216,5 +217,9 @@ void folio_end_writeback(struct cpu *c, struct frame *f)
 
 void folio_wait_writeback(struct cpu *c, struct frame *f)
 {
+	if (frame_flags(f) & FRAME_SWAPCACHE) { /* whose transfers end at a time: nobody will wake us */
+		folio_wait_transfer(c, f);
+		return;
+	}
 	wait_bit(c, f, FRAME_WRITEBACK);
 }

@@ -40,6 +40,7 @@
 
 #include "mm/fault_int.h"
 #include "mm/vma_int.h"
+#include "mm/swap.h"
 
 static uint32_t sharers(const struct frame *t)
 {
@@ -410,7 +411,7 @@ ATTR_NOINLINE static void unmap_entries(struct cpu *c, struct frame *t)
 		struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);
 
 		rmap_remove_pte(c, head, page, 0); /* no locked areas: H4 */
-		frame_put(c, head);
+		folio_put_swap(c, head);
 	}
 }
 

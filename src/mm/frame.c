@@ -131,7 +131,7 @@ static void count_unwritten(struct cpu *c, const struct frame *head, unsigned or
 void frame_unprep(struct cpu *c, struct frame *f, unsigned order)
 {
 	ASSERT(f->refcount == 0 && f->mapcount == -1 && frame_order(f) == order);
-	ASSERT(!(frame_flags(f) & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP | FRAME_FILE | FRAME_LRU | FRAME_ISOLATED)));
+	ASSERT(!(frame_flags(f) & (FRAME_TAIL | FRAME_RESERVED | FRAME_BUDDY | FRAME_PCP | FRAME_FILE | FRAME_LRU | FRAME_ISOLATED | FRAME_SWAPCACHE)));
 	ASSERT(f->priv == 0);
 	frame_touch(c, f, TOUCH_WRITE);
 	if (frame_flags(f) & FRAME_HEAD) {

@@ -7,7 +7,7 @@
  *  F2 mapcount is kept biased by -1 as in Linux: -1 means no page table maps it. For a compound folio, `entire_mapcount` of the
  *     head counts PMD mappings (biased by -1) and each frame's own mapcount counts the PTE mappings of that frame.
  *  F3 Tails of a compound folio have FRAME_TAIL and `head_pfn`; all state but mapcount lives in the head.
- *  F4 refcount of a folio == number of mappings (PMD or PTE) + known holders (page cache: 1, swap cache: 1, pins, caller).
+ *  F4 refcount of a folio == number of mappings (PMD or PTE) + known holders (page cache: 1, swap cache: 1 a page, pins, caller).
  *  F5 An all-zero descriptor is one that was never materialised (its section is still deferred).
  *  F6 A frame's flags, order and zone are what they will be before its refcount leaves 0: who takes a reference from above
  *     zero (frame_tryget), on a frame that it found without a lock, sees a frame that it may put again.
@@ -50,7 +50,7 @@
 #define FRAME_TABLE_MIXED (1ULL << 21)  /* table: may have entries that map no anonymous page (fork_shared.c, H4) */
 #define FRAME_TABLE_PINNED (1ULL << 22) /* table: may map pinned pages, or have entries that are neither empty nor present */
 #define FRAME_DEFERRED (1ULL << 58) /* compound head: on its node's queue of folios to split (deferred_split.h) */
-#define FRAME_READAHEAD (1ULL << 59) /* page cache: its use starts the next window (readahead.c) */
+#define FRAME_READAHEAD (1ULL << 59) /* page cache: its use starts the next window (readahead.c); swap cache: came in ahead, not wanted yet */
 #define FRAME_UNREAD (1ULL << 60) /* page cache: made for a write that did not come: it has no contents yet, and nobody maps it */
 #define FRAME_CLEARED (1ULL << 31) /* on a CPU's list, and taken from it: its bytes are zero */
 #define FRAME_WORKINGSET (1ULL << 26)   /* was active when it was last reclaimed, or deactivated */
@@ -59,6 +59,9 @@
 #define FRAME_HUGETLB_FREE (1ULL << 24) /* ... that is on its node's list */
 #define FRAME_WAITERS (1ULL << 56) /* folio: somebody may wait for FRAME_LOCKED or FRAME_WRITEBACK (folio_lock.h) */
 #define FRAME_WRITEBACK (1ULL << 57) /* folio: on its way to a device */
+#define FRAME_SWAPCACHE (1ULL << 30) /* folio: has its contents, or will have them, in slots of the swap device (swap.h) */
+#define FRAME_IO_ERROR (1ULL << 62)  /* ... could not be read */
+#define FRAME_READING (1ULL << 61)   /* ... is being read (swap.h W3) */
 
 #define MAPPING_ANON 1ULL
 
@@ -69,7 +72,7 @@
 	F(RESERVED) F(BUDDY) F(PCP) F(HEAD) F(TAIL) F(TABLE) F(SLAB) F(ANON) F(ANON_EXCLUSIVE) F(DIRTY) F(REFERENCED) \
 	F(UNEVICTABLE) F(LRU) F(ACTIVE) F(SWAPBACKED) F(HUGE_ZERO) F(LAZYFREE) F(PINNED) F(PARTIALLY_MAPPED) F(LOCKED) \
 	F(FILE) F(TABLE_MIXED) F(TABLE_PINNED) F(DEFERRED) F(CLEARED) F(WORKINGSET) F(ISOLATED) F(HUGETLB) F(HUGETLB_FREE) \
-	F(WAITERS) F(WRITEBACK) F(READAHEAD) F(UNREAD)
+	F(WAITERS) F(WRITEBACK) F(READAHEAD) F(UNREAD) F(SWAPCACHE) F(IO_ERROR) F(READING)
 
 #define FRAME_ORDER_SHIFT 32 /* 8 bits: of the block, on its first frame (buddy, per-CPU list or allocation, compound or not) */
 #define FRAME_ZONE_SHIFT 40  /* 4 bits */
@@ -121,6 +124,7 @@ struct frame {
 			int32_t nr_pages_mapped;
 		};
 		uint64_t memcg;
+		uint64_t swap_slot;      /* in the swap cache: its first slot; of a compound folio in the second frame */
 		uint32_t pt_sharers; /* PTE table: address spaces that share it, 0: it is one's own (fork_shared.c) */
 	};
 };

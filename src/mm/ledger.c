@@ -42,7 +42,7 @@ static void base_page(const struct frame *f, struct quire_ledger *l)
 	if (maps)
 		l->shared += maps - 1;
 	else
-		*(frame_flags(f) & FRAME_FILE ? &l->cache : &l->held) += 1;
+		*(frame_flags(f) & (FRAME_FILE | FRAME_SWAPCACHE) ? &l->cache : &l->held) += 1;
 }
 
 /* A table that several share is counted by each as if it were its own (fork_shared.c, H3). */
@@ -67,7 +67,7 @@ static void owned(const struct quire *q, const struct frame *f, uint64_t n, stru
 		l->pools += n;
 	} else if (flags & FRAME_HUGE_ZERO) {
 		l->zero += n;
-	} else if (!(flags & (FRAME_ANON | FRAME_FILE))) {
+	} else if (!(flags & (FRAME_ANON | FRAME_FILE | FRAME_SWAPCACHE))) {
 		l->misc += n;
 	} else if (flags & FRAME_HEAD) {
 		huge_folio(q, f, l);

@@ -16,7 +16,7 @@ struct quire_ledger {
 	uint64_t rss;
 	uint64_t shared;    /* in it more than once: further mappings of a frame, and of tables that several share */
 	uint64_t unmapped;  /* parts of huge pages that nobody maps, while the huge page is held for its other parts */
-	uint64_t cache;     /* page cache that nobody maps */
+	uint64_t cache;     /* page cache and swap cache that nobody maps */
 	uint64_t held;      /* anonymous memory that nobody maps: pinned */
 	uint64_t user;      /* frames taken, without the kernel's */
 	uint64_t tables, slab, misc, zero; /* the kernel's: page tables, objects, others, the huge zero page */

@@ -58,7 +58,7 @@ static void do_lazyfree(struct cpu *c, struct lruvec *lv, struct frame *head)
 {
 	uint64_t flags = frame_flags(head);
 
-	if ((flags & (FRAME_ANON | FRAME_SWAPBACKED | FRAME_UNEVICTABLE)) != (FRAME_ANON | FRAME_SWAPBACKED))
+	if ((flags & (FRAME_ANON | FRAME_SWAPBACKED | FRAME_SWAPCACHE | FRAME_UNEVICTABLE)) != (FRAME_ANON | FRAME_SWAPBACKED))
 		return;
 	lruvec_del_folio(c, lv, head);
 	frame_clear(head, FRAME_ACTIVE | FRAME_REFERENCED | FRAME_SWAPBACKED);
@@ -205,7 +205,7 @@ void folio_mark_lazyfree(struct cpu *c, struct frame *head)
 {
 	uint64_t flags = frame_flags(head);
 
-	if ((flags & (FRAME_ANON | FRAME_SWAPBACKED | FRAME_UNEVICTABLE)) == (FRAME_ANON | FRAME_SWAPBACKED))
+	if ((flags & (FRAME_ANON | FRAME_SWAPBACKED | FRAME_SWAPCACHE | FRAME_UNEVICTABLE)) == (FRAME_ANON | FRAME_SWAPBACKED))
 		job(c, head, LRU_BATCH_LAZYFREE);
 }
 

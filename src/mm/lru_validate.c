@@ -93,7 +93,7 @@ static int check_zone(struct quire *q, const struct zone *z, struct found *n, ui
 		*ret_lru += (f->flags & FRAME_LRU) != 0;
 		if (f->flags & FRAME_ISOLATED)
 			n->isolated[folio_is_file_lru(f)] += frame_nr_pages(f);
-		if (!(f->flags & (FRAME_ANON | FRAME_FILE)) || (f->flags & FRAME_HUGETLB))
+		if (!(f->flags & (FRAME_ANON | FRAME_FILE | FRAME_SWAPCACHE)) || (f->flags & FRAME_HUGETLB))
 			continue;
 		if (!where || (where & (where - 1)))
 			return invalid(q, "a user page is not in one place: a list, a batch, isolated (L1)", p, f->flags, 1);

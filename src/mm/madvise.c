@@ -12,6 +12,7 @@
 #include "mm/fault.h"
 #include "mm/fork_shared.h"
 #include "mm/reclaim.h"
+#include "mm/swap.h"
 
 static bool advice_known(int advice)
 {
@@ -110,9 +111,10 @@ static bool advice_changes_flags(int advice)
 	}
 }
 
-/* Bring a file's pages into the page cache; anonymous memory could only come back from swap. */
+/* Bring a file's pages into the page cache; and what the area has in swap into the swap cache. */
 static void will_need(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end)
 {
+	swap_will_need(c, v, start, end);
 	if (v->file)
 		file_read_range(c, v->file, v->pgoff + ((start - v->start) >> PAGE_SHIFT), (end - start) >> PAGE_SHIFT);
 }

@@ -19,6 +19,7 @@
 #include "mm/alloc_int.h"
 #include "mm/text.h"
 #include "mm/tlb.h"
+#include "mm/swap.h"
 
 #include <string.h>
 
@@ -285,6 +286,9 @@ int memory_boot(struct cpu *c, struct quire *q)
 		return fail(
 			q, -ENOMEM,
 			"node 0 is too small for the kernel image, the frame descriptors and the boot-time structures");
+	err = swap_boot(q);
+	if (err)
+		return err;
 	for (unsigned i = 0; i < q->m->nr_nodes; i++)
 		for (unsigned t = 0; t < NR_ZONES; t++)
 			zone_open(&q->nodes[i].zones[t], q->nodes[i].boot_next);

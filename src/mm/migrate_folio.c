@@ -15,6 +15,7 @@
 #include "mm/lru.h"
 #include "mm/migrate.h"
 #include "mm/rmap.h"
+#include "mm/swap.h"
 #include "mm/unmap.h"
 
 /* What moves along with the contents. */
@@ -30,14 +31,21 @@ static void put_target(struct cpu *c, struct frame *dst, const struct migrate_ta
 		frame_put(c, dst);
 }
 
-/* false: somebody has it, and we may not wait. */
+/* false: somebody has it, or a device, and we may not wait. */
 static bool lock_src(struct cpu *c, struct frame *src, enum migrate_mode mode)
 {
-	if (folio_trylock(c, src))
-		return true;
-	if (mode == MIGRATE_ASYNC)
-		return false;
-	folio_lock(c, src);
+	if (!folio_trylock(c, src)) {
+		if (mode == MIGRATE_ASYNC)
+			return false;
+		folio_lock(c, src);
+	}
+	if (folio_in_transfer(c, src)) {
+		if (mode != MIGRATE_SYNC) {
+			folio_unlock(c, src);
+			return false;
+		}
+		folio_wait_transfer(c, src);
+	}
 	return true;
 }
 
@@ -143,13 +151,30 @@ static int move_file(struct cpu *c, struct migration *g)
 	return rc;
 }
 
+/* A folio of the swap cache, likewise. */
+static int move_swapped(struct cpu *c, struct migration *g)
+{
+	int rc = frame_refcount(g->src) == folio_expected_refs(g->src) + 1 ? copy_folio(c, g->dst, g->src) : -EAGAIN;
+
+	if (rc)
+		return rc;
+	take_over(c, g->dst, g->src);
+	rc = swap_cache_replace(c, g->src, g->dst);
+	if (rc)
+		frame_clear(g->dst, MIGRATE_KEEP);
+	else
+		forget_src(c, g->src);
+	return rc;
+}
+
 ATTR_NOINLINE int migrate_folio_move(struct cpu *c, struct migration *g, enum migrate_mode mode)
 {
 	enum machine_path prev = machine_work(c, PATH_MIGRATE_MOVE, 1);
 
 	if (unlikely(c->q->check_unreachable != NULL))
 		c->q->check_unreachable(c->q->check_arg, c, g->src, frame_nr_pages(g->src));
-	int rc = frame_flags(g->src) & FRAME_FILE ? move_file(c, g) : move_anon(c, g);
+	uint64_t flags = frame_flags(g->src);
+	int rc = flags & FRAME_FILE ? move_file(c, g) : flags & FRAME_SWAPCACHE ? move_swapped(c, g) : move_anon(c, g);
 
 	(void)mode;
 	machine_path(c, PATH_MIGRATE_MOVE);

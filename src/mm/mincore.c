@@ -1,8 +1,9 @@
 /*
- * mincore: which pages are in memory. Mapped pages are; for the rest of a file mapping the page cache is asked.
+ * mincore: which pages are in memory. Mapped pages are, and swapped ones that the swap cache has; for the rest of a file mapping the page cache is asked.
  * mmap_lock for reading.
  */
 #include "mm/pagetable.h"
+#include "mm/swap.h"
 #include "mm/vma_int.h"
 
 static bool in_cache(struct cpu *c, const struct vma *v, vaddr_t va)
@@ -35,16 +36,17 @@ static void in_core(struct cpu *c, const struct vma *v, vaddr_t start, vaddr_t e
 	if (table)
 		r = pt_ref_at(c, frame_of(c->m, pte_pfn(pmd)), start, PAGE_SHIFT);
 	for (vaddr_t va = start; va < end; va += PAGE_SIZE) {
-		bool mapped = pmd_leaf(pmd);
+		bool mapped = pmd_leaf(pmd), swapped = false;
 
 		if (table) {
 			pt_touch_line(c, &r, va == start);
 			pte_t e = pte_peek(&r);
 
-			mapped = pte_present(e) || pte_is_migration(e);
+			mapped = pte_present(e) || pte_is_migration(e) || (pte_is_swap(e) && swap_in_core(c, swap_entry_slot(e)));
+			swapped = pte_is_swap(e);
 			pt_ref_next(&r);
 		}
-		*vec++ = mapped || in_cache(c, v, va);
+		*vec++ = mapped || (!swapped && in_cache(c, v, va));
 	}
 	if (locked)
 		pt_unlock(c, locked);

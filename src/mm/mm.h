@@ -119,6 +119,9 @@ int mm_validate(struct mm *mm);
 /* What a page is, for tests, mincore and reports: walks without charging and without side effects. */
 struct mm_page_info {
 	bool present, huge, writable, dirty, accessed, zero_page, anon, exclusive;
+	bool swapped; /* in a swap slot: exclusive as its entry says; nothing else is set */
+	uint8_t pad[7]; /* 0, so that two can be compared as bytes */
+	uint64_t slot;
 	pfn_t pfn;
 	uint64_t tag; /* content tag of the 4 KiB frame (model) */
 };

@@ -1,6 +1,8 @@
 /*
  * Entries that are not empty and map nothing: zap, mprotect and fork of them, and faults on them.
  *
+ * A swap entry holds its count of the slot (swap.h W1) and counts in mm->swapents.
+ *
  * A migration entry holds no reference and no mapcount, only a place among the resident pages of its address space. The folio stays
  * as long as the entry does, since whoever moves it has it locked and removes all its migration entries before he unlocks it. Whoever
  * finds one under the table's lock may therefore look at the folio. It may be zapped, moved and copied like any other entry: who puts
@@ -11,6 +13,7 @@
 #include "base/assert.h"
 #include "mm/fault_int.h"
 #include "mm/folio_lock.h"
+#include "mm/swap.h"
 
 static struct frame *entry_folio(const struct cpu *c, pte_t e)
 {
@@ -19,7 +22,11 @@ static struct frame *entry_folio(const struct cpu *c, pte_t e)
 
 unsigned nonpresent_zap(struct cpu *c, const struct vma *v, pte_t e)
 {
-	(void)v;
+	if (pte_is_swap(e)) {
+		__atomic_sub_fetch(&v->mm->swapents, 1, __ATOMIC_RELAXED);
+		swap_free_entry(c, swap_entry_slot(e));
+		return NR_RSS;
+	}
 	ASSERT(pte_is_migration(e));
 	struct frame *head = entry_folio(c, e);
 
@@ -29,7 +36,7 @@ unsigned nonpresent_zap(struct cpu *c, const struct vma *v, pte_t e)
 
 void nonpresent_protect(struct cpu *c, const struct pt_ref *r, pte_t e)
 {
-	ASSERT(pte_is_migration(e));
+	ASSERT(pte_is_migration(e) || pte_is_swap(e)); /* the latter keeps none */
 	if (e & PTE_WRITE)
 		pte_write(c, r, e & ~PTE_WRITE);
 }
@@ -37,14 +44,19 @@ void nonpresent_protect(struct cpu *c, const struct pt_ref *r, pte_t e)
 pte_t nonpresent_fork(struct cpu *c, const struct pt_ref *src, const struct pt_ref *dst, pte_t e, struct mm *child, int64_t *rss)
 {
 	pte_t shared = e & ~(PTE_WRITE | PTE_SOFT_EXCLUSIVE);
-	struct frame *head = entry_folio(c, e);
 
-	(void)child;
-	ASSERT(pte_is_migration(e));
 	if (!(e & PTE_HUGE))
 		pt_mark(dst->table, FRAME_TABLE_PINNED);
 	if (e != shared)
 		pte_write(c, src, shared);
+	if (pte_is_swap(e)) {
+		swap_duplicate(c, swap_entry_slot(e));
+		__atomic_add_fetch(&child->swapents, 1, __ATOMIC_RELAXED);
+		return shared;
+	}
+	ASSERT(pte_is_migration(e));
+	struct frame *head = entry_folio(c, e);
+
 	rss[frame_rss(head)] += e & PTE_HUGE ? HPAGE_PMD_NR : 1;
 	return shared & ~PTE_ACCESSED;
 }
@@ -69,6 +81,8 @@ static void migration_entry_wait(struct fault *f, const struct pt_ref *r)
 
 int fault_nonpresent(struct fault *f, const struct pt_ref *r)
 {
+	if (pte_is_swap(f->orig))
+		return fault_swap(f);
 	ASSERT(pte_is_migration(f->orig));
 	migration_entry_wait(f, r);
 	return 0;

@@ -6,6 +6,7 @@
 #include "base/errno.h"
 #include "mm/radix.h"
 #include "mm/slab.h"
+#include "mm/system.h"
 
 static unsigned slot_of(const struct radix_node *n, uint64_t index)
 {
@@ -104,6 +105,22 @@ static int grow(struct cpu *c, struct radix_node **root, uint64_t index)
 		__atomic_store_n(root, n, __ATOMIC_RELEASE);
 	}
 	return 0;
+}
+
+#define RADIX_PRELOAD 6U /* higher than a tree of 2^18 slots, and as deep */
+
+int radix_preload(struct cpu *c)
+{
+	void *node[RADIX_PRELOAD];
+	unsigned n = 0;
+
+	if (likely(c->pc->magazine[SLAB_RADIX].count >= RADIX_PRELOAD))
+		return 0;
+	while (n < RADIX_PRELOAD && (node[n] = node_new(c, 0)))
+		n++;
+	for (unsigned i = n; i--;)
+		slab_free(c, SLAB_RADIX, node[i]);
+	return n == RADIX_PRELOAD ? 0 : -ENOMEM;
 }
 
 int radix_insert(struct cpu *c, struct radix_node **root, uint64_t index, struct frame *f)

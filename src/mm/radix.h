@@ -22,6 +22,11 @@ struct radix_node {
 struct frame *radix_lookup(struct cpu *c, struct radix_node *const *root, uint64_t index);
 /* The first entry at or after *index, which is set to its place. NULL: none. c NULL: uncharged, for validators. */
 struct frame *radix_next(struct cpu *c, struct radix_node *const *root, uint64_t *index);
+/*
+ * So many nodes at hand on this CPU as one insertion may need, so that it does not go to the page allocator, which may sleep, while
+ * the caller has a spinlock. 0 or -ENOMEM.
+ */
+ATTR_MUST_CHECK int radix_preload(struct cpu *c);
 /* 0, -EEXIST or -ENOMEM (the tree is then as before but for empty nodes). */
 int radix_insert(struct cpu *c, struct radix_node **root, uint64_t index, struct frame *f);
 /* Takes an entry out and returns it; NULL: there was none. */

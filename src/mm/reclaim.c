@@ -4,7 +4,7 @@
  *   clean page of a file          dropped: it can be read again
  *   dirty page of a file          active again: writing back is not reclaim's business
  *   lazily freed and not written  dropped; a huge one is split first
- *   anonymous                     active again, as there is no swap
+ *   anonymous                     to swap: slots, unmapped, written, and dropped when that is done; active again where there are no slots
  *   shared memory                 unmapped; active again if it was ever written, else dropped: it will be zero again
  *   locked in memory, pinned      put back
  * A page is freed from a reference count that is frozen: exactly the caller's, and the cache's, go from there to 0.
@@ -17,6 +17,7 @@
 #include "mm/rmap_walk.h"
 #include "mm/split.h"
 #include "mm/swap.h"
+#include "mm/unmap.h"
 
 static void activate(struct cpu *c, struct frame *f)
 {
@@ -32,19 +33,46 @@ static void put_back(struct cpu *c, struct frame *f)
 	folio_putback_lru(c, f);
 }
 
-/* Locked. Is it a base page that nothing maps any more? A huge one's parts go to the end of `folios`. */
+/*
+ * It goes on using memory. With slots scarce those that it has in swap are given back.
+ */
+static void keep(struct cpu *c, struct frame *f)
+{
+	if (swap_full(c->q))
+		(void)folio_free_swap(c, f);
+	activate(c, f);
+}
+
+/* Slots for an anonymous folio. A huge one for which there are not so many together is split: its parts go to the end of `folios`. */
+static bool add_to_swap(struct cpu *c, struct frame *f, struct list_head *folios)
+{
+	if (!swap_possible(c->q) || frame_pinned(f))
+		return false;
+	int rc = folio_add_to_swap(c, f);
+
+	if (rc && (frame_flags(f) & FRAME_HEAD) && !folio_split(c, f, NULL, folios)) {
+		vmstat_inc(c, VM_thp_swpout_fallback);
+		rc = folio_add_to_swap(c, f);
+	}
+	return !rc;
+}
+
+/* Locked. Is it a folio that nothing maps any more? */
 static bool unmap(struct cpu *c, struct frame *f, struct list_head *folios, struct tlb_batch *b)
 {
+	uint64_t swapped = FRAME_ANON | FRAME_SWAPBACKED;
+
 	if (!folio_evictable(f))
 		return false;
-	if ((frame_flags(f) & (FRAME_ANON | FRAME_SWAPBACKED)) == (FRAME_ANON | FRAME_SWAPBACKED) && !swap_possible(c->q)) {
+	if ((frame_flags(f) & (swapped | FRAME_SWAPCACHE)) == swapped && !add_to_swap(c, f, folios)) {
 		activate(c, f);
 		return false;
 	}
-	if ((frame_flags(f) & FRAME_HEAD) && folio_split(c, f, NULL, folios))
+	/* Lazily freed. */
+	if ((frame_flags(f) & FRAME_HEAD) && !(frame_flags(f) & FRAME_SWAPCACHE) && folio_split(c, f, NULL, folios))
 		return false;
-	if (folio_mapped(f) && !try_to_unmap(c, f, b)) {
-		activate(c, f);
+	if (folio_mapped(f) && !try_to_unmap(c, f, TTU_SPLIT_HUGE_PMD, b)) {
+		keep(c, f);
 		return false;
 	}
 	return true;
@@ -58,11 +86,33 @@ static bool freeze_anon(struct cpu *c, struct frame *f)
 	return __atomic_compare_exchange_n(&f->refcount, &refs, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
+/* The same, of the swap cache: once its contents are in its slots. While they are on their way it stays; the next look frees it. */
+static bool drop_swapped(struct cpu *c, struct frame *f)
+{
+	uint64_t done_ns;
+
+	if (folio_in_transfer(c, f))
+		return false;
+	if ((frame_flags(f) & FRAME_DIRTY) && swap_writeout(c, f, &done_ns)) {
+		keep(c, f);
+		return false;
+	}
+	if (!swap_cache_remove(c, f))
+		return false;
+	folio_forget_isolated(c, f);
+	folio_unlock(c, f);
+	frame_clear(f, FRAME_ACTIVE | FRAME_UNEVICTABLE);
+	frame_put(c, f);
+	return true;
+}
+
 /* Locked and unmapped, and no translation is left. */
 static bool drop(struct cpu *c, struct frame *f)
 {
 	bool anon = (frame_flags(f) & FRAME_ANON) != 0;
 
+	if (frame_flags(f) & FRAME_SWAPCACHE)
+		return drop_swapped(c, f);
 	if (!anon && (frame_flags(f) & FRAME_DIRTY)) {
 		activate(c, f);
 		return false;
@@ -105,8 +155,10 @@ ATTR_NOINLINE uint64_t reclaim_folio_list(struct cpu *c, struct list_head *folio
 		struct frame *f = list_first_entry(&unmapped, struct frame, lru);
 
 		list_del(&f->lru);
+		uint64_t nr = frame_nr_pages(f);
+
 		if (drop(c, f))
-			freed++;
+			freed += nr;
 		else
 			put_back(c, f);
 	}

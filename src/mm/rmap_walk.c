@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "mm/anon_vma.h"
 #include "mm/rmap.h"
+#include "mm/swap.h"
 #include "mm/vma_int.h"
 
 /* ---- what a folio leads to ---- */
@@ -308,5 +309,5 @@ bool folio_mapped(const struct frame *folio)
 
 int folio_expected_refs(const struct frame *folio)
 {
-	return folio_mapcount(folio) + ((frame_flags(folio) & FRAME_FILE) != 0);
+	return folio_mapcount(folio) + ((frame_flags(folio) & FRAME_FILE) != 0) + folio_swap_refs(folio);
 }

@@ -8,6 +8,7 @@
 
 #include "mm/pagetable.h"
 #include "mm/rmap.h"
+#include "mm/swap.h"
 
 #define PSS_SHIFT 12
 
@@ -20,7 +21,7 @@ const char *const smaps_line_names[NR_SMAPS_LINES] = {
 struct smaps_walk {
 	const struct machine *m;
 	const struct vma *v; /* the area at hand */
-	struct mm_smaps sum; /* its sums so far: Pss, Pss_Dirty and Locked in 4096ths */
+	struct mm_smaps sum; /* its sums so far: Pss, Pss_Dirty, SwapPss and Locked in 4096ths */
 	void (*fn)(void *arg, const struct vma *v, const struct mm_smaps *s);
 	void *arg;
 };
@@ -80,6 +81,7 @@ static void area_done(struct smaps_walk *w)
 	w->sum.bytes[SMAPS_Pss] >>= PSS_SHIFT;
 	w->sum.bytes[SMAPS_Pss_Dirty] >>= PSS_SHIFT;
 	w->sum.bytes[SMAPS_Locked] >>= PSS_SHIFT;
+	w->sum.bytes[SMAPS_SwapPss] >>= PSS_SHIFT;
 	w->fn(w->arg, w->v, &w->sum);
 	w->v = vma_next(w->v);
 	w->sum = (struct mm_smaps){ 0 };
@@ -92,6 +94,10 @@ static void leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
 	while (w->v && va >= w->v->end)
 		area_done(w);
 	/* Pages of a pool are no part of Rss, nor of what is summed up with it. */
+	if (w->v && va >= w->v->start && pte_is_swap(e)) {
+		w->sum.bytes[SMAPS_Swap] += PAGE_SIZE;
+		w->sum.bytes[SMAPS_SwapPss] += (PAGE_SIZE << PSS_SHIFT) / MAX(swap_count(w->v->mm->q, swap_entry_slot(e)), 1U);
+	}
 	if (w->v && va >= w->v->start && pte_present(e) && !(e & PTE_SOFT_ZERO) && !(w->v->flags & VM_HUGETLB))
 		add_page(w, e, 1ULL << shift);
 }

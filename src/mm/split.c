@@ -23,11 +23,12 @@
 #include "mm/folio_lock.h"
 #include "mm/lru.h"
 #include "mm/rmap.h"
+#include "mm/swap.h"
 #include "mm/unmap.h"
 
 /* What every part of the folio has in common with the whole. */
 #define SPLIT_KEEP                                                                                                      \
-	(FRAME_ANON | FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE | FRAME_LAZYFREE | FRAME_WORKINGSET | FRAME_LOCKED)
+	(FRAME_ANON | FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE | FRAME_LAZYFREE | FRAME_WORKINGSET | FRAME_SWAPCACHE | FRAME_LOCKED)
 
 /* Of the folio itself: where it is among the lists of reclaim. */
 #define SPLIT_KEEP_PLACE (FRAME_LRU | FRAME_UNEVICTABLE | FRAME_ISOLATED)
@@ -59,10 +60,11 @@ static bool freeze(struct cpu *c, struct frame *folio, int32_t expected)
 	return __atomic_compare_exchange_n(&folio->refcount, &expected, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* The folio, which nobody can reach, becomes n folios, locked, with one reference each. */
+/* The folio, which nobody can reach, becomes n folios, locked, with one reference each, and one of the swap cache's, if it has them. */
 ATTR_NOINLINE static void split_frames(struct cpu *c, struct frame *folio, uint64_t n, bool parts)
 {
-	uint64_t keep = frame_flags(folio) & SPLIT_KEEP;
+	bool cached = frame_flags(folio) & FRAME_SWAPCACHE;
+	uint64_t slot = cached ? folio_swap_slot(folio) : 0, keep = frame_flags(folio) & SPLIT_KEEP;
 
 	(void)machine_work(c, PATH_SPLIT_FRAMES, n);
 	deferred_split_unqueue(c, folio);
@@ -73,16 +75,17 @@ ATTR_NOINLINE static void split_frames(struct cpu *c, struct frame *folio, uint6
 		ASSERT(f->mapcount == -1);
 		f->mapping = folio->mapping;
 		f->index = folio->index + i;
-		f->priv = f->memcg = 0;
+		f->priv = 0;
+		f->swap_slot = cached ? slot + i : 0;
 		list_init(&f->lru);
 		frame_flags_put(f, (frame_flags(f) & FRAME_PLACE_MASK) | keep);
-		__atomic_store_n(&f->refcount, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&f->refcount, 1 + cached, __ATOMIC_RELEASE);
 	}
 	machine_touch(c, frame_desc_pa(c->q, folio + 1), (n - 1) * sizeof(*folio), TOUCH_WRITE);
-	folio->memcg = 0;
+	folio->swap_slot = slot;
 	frame_clear(folio, ~(FRAME_PLACE_MASK | SPLIT_KEEP | SPLIT_KEEP_PLACE | FRAME_WAITERS)); /* others may begin to wait for it meanwhile */
 	lru_split(c, folio, (unsigned)n, parts);
-	__atomic_store_n(&folio->refcount, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&folio->refcount, 1 + cached, __ATOMIC_RELEASE);
 	frame_touch(c, folio, TOUCH_WRITE);
 }
 
@@ -96,7 +99,7 @@ static void release_parts(struct cpu *c, struct frame *folio, uint64_t n, struct
 		if (parts)
 			list_add_tail(&folio[i].lru, parts);
 		else
-			frame_put(c, folio + i);
+			folio_put_swap(c, folio + i);
 	}
 }
 
@@ -104,17 +107,22 @@ static int split_locked(struct cpu *c, struct frame *folio, bool parts)
 {
 	uint64_t n = frame_nr_pages(folio);
 
-	if (!folio_can_split(folio))
+	if (!folio_can_split(folio) || folio_in_transfer(c, folio))
 		return -EAGAIN;
 	unmap_all(c, folio);
 	machine_path(c, PATH_SPLIT_FOLIO);
-	if (folio_mapped(folio) || !freeze(c, folio, folio_expected_refs(folio) + 1)) {
+	swap_cache_split_begin(c, folio);
+	bool frozen = !folio_mapped(folio) && freeze(c, folio, folio_expected_refs(folio) + 1);
+
+	if (frozen && unlikely(c->q->check_unreachable != NULL))
+		c->q->check_unreachable(c->q->check_arg, c, folio, n);
+	if (frozen)
+		split_frames(c, folio, n, parts);
+	swap_cache_split_end(c, folio);
+	if (!frozen) {
 		remove_migration_ptes(c, folio, folio, true);
 		return -EAGAIN;
 	}
-	if (unlikely(c->q->check_unreachable != NULL))
-		c->q->check_unreachable(c->q->check_arg, c, folio, n);
-	split_frames(c, folio, n, parts);
 	for (uint64_t i = 0; i < n; i++)
 		remove_migration_ptes(c, folio + i, folio + i, true);
 	return 0;

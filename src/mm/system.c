@@ -9,6 +9,7 @@
 #include "mm/fault.h"
 #include "mm/kthread.h"
 #include "mm/lru.h"
+#include "mm/swap.h"
 #include "mm/text.h"
 #include "mm/tlb.h"
 
@@ -104,6 +105,7 @@ int quire_shutdown(struct quire *q)
 	if (!list_empty(&q->mms) || !list_empty(&q->files))
 		return -EBUSY;
 	kthreads_free(c, q);
+	swap_shutdown(q, c);
 	if (q->huge_zero)
 		frame_put(c, q->huge_zero);
 	q->huge_zero = NULL;
@@ -129,6 +131,6 @@ int quire_validate(struct quire *q)
 	list_for_each_entry(mm, &q->mms, link)
 		if (mm_validate(mm))
 			return -EINVAL;
-	return quire_validate_mappings(q) || deferred_split_validate(q) || hugetlb_validate(q) || anon_vma_validate(q) || lru_validate(q) ? -EINVAL :
+	return quire_validate_mappings(q) || deferred_split_validate(q) || hugetlb_validate(q) || anon_vma_validate(q) || lru_validate(q) || swap_validate(q) ? -EINVAL :
 																	     0;
 }

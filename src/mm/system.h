@@ -12,6 +12,7 @@
 #include "mm/knobs.h"
 #include "mm/mm.h"
 #include "mm/slab.h"
+#include "mm/swap_state.h"
 #include "mm/vmstat.h"
 #include "mm/zone.h"
 
@@ -127,6 +128,7 @@ struct quire {
 	struct frame *huge_zero; /* NULL until first needed; kept afterwards */
 
 	struct hugetlb hugetlb;
+	struct swap_state swap;
 
 	struct list_head kthreads; /* kthread.h; list_lock */
 	bool kthreads_begun;       /* a run of tasks has begun: with machine.daemons_stop, whether one is on */

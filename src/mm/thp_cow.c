@@ -10,15 +10,27 @@
  */
 #include "base/errno.h"
 #include "mm/fault_int.h"
+#include "mm/folio_lock.h"
 #include "mm/hugecopy.h"
+#include "mm/swap.h"
 
-static bool thp_may_reuse(const struct fault *f, const struct frame *head)
+/* Nobody else has a reference, the swap cache being asked to let go. Under the table's lock. */
+static bool only_user(struct cpu *c, struct frame *head)
+{
+	if ((frame_flags(head) & FRAME_SWAPCACHE) && frame_refcount(head) == 1 + folio_swap_refs(head) && folio_trylock(c, head)) {
+		(void)folio_free_swap(c, head);
+		folio_unlock(c, head);
+	}
+	return frame_refcount(head) == 1;
+}
+
+static bool thp_may_reuse(const struct fault *f, struct frame *head)
 {
 	if (f->orig & PTE_SOFT_EXCLUSIVE)
 		return true;
 	if (f->q->knobs.huge_cow == HUGE_COW_COPY)
 		return frame_mapped_once(head);
-	return frame_refcount(head) == 1;
+	return only_user(f->c, head);
 }
 
 static void thp_reuse(struct fault *f, struct frame *head)

@@ -23,6 +23,7 @@
 #include "base/assert.h"
 #include "mm/fork_shared.h"
 #include "mm/lru.h"
+#include "mm/swap.h"
 #include "mm/system.h"
 
 struct gather_batch {
@@ -320,6 +321,8 @@ static void gather_release(struct cpu *c, struct mmu_gather *g, struct frame **f
 	for (uint64_t i = 0; i < nr; i++) {
 		uint64_t flags = frame_flags(frames[i]);
 
+		if (unlikely(flags & FRAME_SWAPCACHE))
+			folio_try_free_swap(c, frames[i]);
 		if (flags & FRAME_TABLE)
 			pt_put_table(c, g->mm, frames[i]);
 		else if (unlikely(flags & FRAME_HUGETLB))

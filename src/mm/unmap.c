@@ -32,15 +32,14 @@ static void count_dirty(struct frame *folio, pte_t e)
 }
 
 /* Clear the entry; old translations are gone, or somebody has the duty to see to it. */
-static pte_t clear_pte(struct migrate_walk *m, struct pvmw *w)
+pte_t unmap_clear_pte(struct cpu *c, struct tlb_batch *batch, struct pvmw *w)
 {
-	struct cpu *c = w->c;
 	pte_t e = pte_xchg(c, &w->pte, 0);
 
-	if (m->batch && tlb_should_defer(c, w->v->mm)) {
+	if (batch && tlb_should_defer(c, w->v->mm)) {
 		/* Without access nothing can have been cached (PROT_NONE). */
 		if (e & PTE_PRESENT)
-			tlb_batch_add(c, m->batch, w->v->mm, e, w->va);
+			tlb_batch_add(c, batch, w->v->mm, e, w->va);
 	} else if (e & PTE_PRESENT) {
 		tlb_flush_for(c, w->v->mm, w->va, w->va + PAGE_SIZE, PAGE_SHIFT, false, FLUSH_UNMAP);
 	}
@@ -50,7 +49,7 @@ static pte_t clear_pte(struct migrate_walk *m, struct pvmw *w)
 ATTR_NOINLINE static bool migrate_pte(struct migrate_walk *m, struct frame *folio, struct pvmw *w)
 {
 	struct cpu *c = w->c;
-	pte_t e = clear_pte(m, w);
+	pte_t e = unmap_clear_pte(c, m->batch, w);
 
 	(void)machine_work(c, PATH_UNMAP, 1);
 	if (!may_share(folio, e)) {

@@ -30,4 +30,16 @@ bool try_to_migrate(struct cpu *c, struct frame *folio, unsigned ttu_flags, stru
  */
 unsigned remove_migration_ptes(struct cpu *c, struct frame *src, struct frame *dst, bool locked);
 
+/*
+ * Take every mapping of the folio away for good (unmap_swap.c): of a file's; of an anonymous one that is in the swap cache, swap entries
+ * take its place; or one that is lazily freed and not written since. With TTU_SPLIT_HUGE_PMD for one that a PMD maps. batch: as above; to be
+ * flushed before the folio is freed or, if it is dirty, written. Dirty entries make the folio dirty. The caller has its lock and one
+ * reference. true: nothing maps it any more. false: something does: it is locked in memory, pinned, in a shared page table, has no slots, or
+ * is lazily freed and was written: that one has FRAME_SWAPBACKED again. What had been replaced stays so.
+ */
+bool try_to_unmap(struct cpu *c, struct frame *folio, unsigned ttu_flags, struct tlb_batch *batch);
+
+/* Clear the entry that w has found; old translations are gone, or the batch's owner has the duty to see to it. What it was. */
+pte_t unmap_clear_pte(struct cpu *c, struct tlb_batch *batch, struct pvmw *w);
+
 #endif

@@ -5,6 +5,7 @@
 #include "base/errno.h"
 #include "mm/fault_int.h"
 #include "mm/lru.h"
+#include "mm/swap.h"
 #include "mm/text.h"
 
 /* The first thing found wrong, as text in q->err. */
@@ -27,7 +28,7 @@ struct check {
 	struct mm *mm;
 	struct quire *q;
 	const struct vma *v; /* the area at or after the last entry seen */
-	int64_t rss[NR_RSS], huge, hugetlb, tables;
+	int64_t rss[NR_RSS], huge, hugetlb, tables, swap;
 	uint64_t pmd_huge; /* in the PMD table being walked */
 	struct frame *table; /* the PTE table being walked, and what it was found to map */
 	uint64_t table_rss[NR_RSS];
@@ -140,6 +141,21 @@ static void check_hugetlb(struct check *k, vaddr_t va, pte_t e, unsigned shift)
 	k->hugetlb += 1LL << (shift - PAGE_SHIFT);
 }
 
+static void check_swap(struct check *k, vaddr_t va, pte_t e)
+{
+	uint64_t slot = swap_entry_slot(e);
+
+	k->swap++;
+	if (!k->v || va < k->v->start || (k->v->flags & VM_SHARED) || !k->v->anon_touched)
+		fail(k->q, &k->rc, "swap entry: outside of any area, or in one that can't have it", va, e, k->v ? k->v->flags : 0);
+	if (slot >= k->q->swap.nr_slots || !swap_count(k->q, slot))
+		fail(k->q, &k->rc, "swap entry: names no slot in use (W1)", va, e, k->q->swap.nr_slots);
+	else if ((e & PTE_SOFT_EXCLUSIVE) && swap_count(k->q, slot) != 1)
+		fail(k->q, &k->rc, "swap entry: exclusive, but another names the slot (W6)", va, e, swap_count(k->q, slot));
+	if (!(k->table->flags & FRAME_TABLE_PINNED) || k->table->pt_sharers)
+		fail(k->q, &k->rc, "swap entry: in a table that isn't marked, or shared (W5)", va, e, k->table->flags);
+}
+
 static void check_leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
 {
 	struct check *k = arg;
@@ -148,6 +164,10 @@ static void check_leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
 		k->v = vma_next(k->v);
 	if (k->v && k->v->start <= va && (k->v->flags & VM_HUGETLB)) {
 		check_hugetlb(k, va, e, shift);
+		return;
+	}
+	if (shift == PAGE_SHIFT && pte_is_swap(e)) {
+		check_swap(k, va, e);
 		return;
 	}
 	if (shift > PMD_SHIFT || !pte_present(e) || (shift == PMD_SHIFT && !(e & PTE_HUGE))) {
@@ -227,6 +247,8 @@ int mm_validate(struct mm *mm)
 			fail(mm->q, &k.rc, rss_names[i], mm->ctx, (uint64_t)mm_rss(mm, (enum rss_kind)i), (uint64_t)k.rss[i]);
 	if (mm->huge_mapped != k.huge)
 		fail(mm->q, &k.rc, "huge_mapped", mm->ctx, (uint64_t)mm->huge_mapped, (uint64_t)k.huge);
+	if (mm->swapents != k.swap)
+		fail(mm->q, &k.rc, "swapents (W5)", mm->ctx, (uint64_t)mm->swapents, (uint64_t)k.swap);
 	if (mm->shared_tables != k.shared)
 		fail(mm->q, &k.rc, "shared_tables", mm->ctx, (uint64_t)mm->shared_tables, (uint64_t)k.shared);
 	if (mm->hugetlb_pages != k.hugetlb)
@@ -257,6 +279,8 @@ static void tally_leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
 {
 	struct tally *t = arg;
 
+	if (pte_is_swap(e))
+		swap_tally_entry(t->q, e, t->sign);
 	if (!pte_present(e) || (e & PTE_SOFT_ZERO))
 		return;
 	struct frame *page = frame_of(t->q->m, pte_pfn(e)), *head = frame_head(t->q->m, page);
@@ -311,7 +335,7 @@ static void check_left(struct quire *q, int *rc, const struct frame *f, uint64_t
 
 	if ((frame_flags(f) & FRAME_TABLE) && f->mapcount + 1 != (int32_t)f->pt_sharers && f->pt_sharers)
 		fail(q, rc, "table: sharers", p, f->pt_sharers, (uint64_t)(f->mapcount + 1));
-	if (!(frame_flags(head) & (FRAME_ANON | FRAME_FILE)))
+	if (!(frame_flags(head) & (FRAME_ANON | FRAME_FILE | FRAME_SWAPCACHE)))
 		return;
 	if (f->mapcount != -1)
 		fail(q, rc, "frame: mapcount without mapping", p, (uint64_t)(f->mapcount + 1), 0);
@@ -321,7 +345,7 @@ static void check_left(struct quire *q, int *rc, const struct frame *f, uint64_t
 		fail(q, rc, "frame: entire mapcount without mapping", p, (uint64_t)(f->entire_mapcount + 1), 0);
 	if (f->nr_locked)
 		fail(q, rc, "frame: counted as locked without a locked mapping", p, f->nr_locked, 0);
-	uint32_t held = f->nr_pins + ((f->flags & FRAME_FILE) != 0) + ((f->flags & FRAME_ISOLATED) != 0);
+	uint32_t held = f->nr_pins + ((f->flags & FRAME_FILE) != 0) + ((f->flags & FRAME_ISOLATED) != 0) + (uint32_t)folio_swap_refs(f);
 
 	if (f->refcount != (int32_t)held)
 		fail(q, rc, "frame: reference without holder", p, (uint64_t)f->refcount, held);
@@ -387,6 +411,8 @@ int quire_validate_mappings(struct quire *q)
 	tally_all(&t, -1);
 	lru_tally_refs(q, -1);
 	each_frame(q, &rc, NULL);
+	if (!rc)
+		rc = swap_validate_counts(q);
 	check_gauge(q, &rc, VM_nr_page_table_pages, t.tables);
 	lru_tally_refs(q, 1);
 	tally_all(&t, 1);
@@ -425,7 +451,11 @@ void mm_page_info(struct mm *mm, vaddr_t va, struct mm_page_info *ret)
 	unsigned shift;
 	pte_t e = va < TASK_SIZE ? find_leaf(mm, va, &shift) : 0;
 
-	*ret = (struct mm_page_info){ .present = pte_present(e) };
+	*ret = (struct mm_page_info){ .present = pte_present(e), .swapped = pte_is_swap(e) };
+	if (ret->swapped) {
+		ret->slot = swap_entry_slot(e);
+		ret->exclusive = (e & PTE_SOFT_EXCLUSIVE) != 0;
+	}
 	if (!ret->present)
 		return;
 	ret->huge = shift > PAGE_SHIFT;

@@ -60,7 +60,7 @@ static inline void mm_write_unlock(struct cpu *c, struct mm *mm)
 struct vma_object {
 	struct vma v;
 	struct interval_node i_mmap;
-	uint64_t pad; /* to whole cache lines */
+	uint64_t swap_ra; /* a hint: what swap_fault.c remembers of the last fault */
 };
 _Static_assert(sizeof(struct vma_object) == 192, "an area begins at a cache line");
 

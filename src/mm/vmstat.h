@@ -9,6 +9,8 @@
 
 #define VM_EVENTS(E)                                                                               \
 	E(pgpgin) /* KiB */                                                                         \
+	E(pswpin)                                                                                   \
+	E(pswpout)                                                                                  \
 	E(pgalloc_dma32)                                                                            \
 	E(pgalloc_normal)                                                                           \
 	E(pgalloc_movable)                                                                          \
@@ -42,6 +44,10 @@
 	E(thp_zero_page_alloc)                                                                      \
 	E(thp_zero_page_alloc_failed)                                                               \
 	E(thp_deferred_split_page)                                                                  \
+	E(thp_swpout) /* huge pages that went out whole, and those that had to be split for it */   \
+	E(thp_swpout_fallback)                                                                      \
+	E(swap_ra)                                                                                  \
+	E(swap_ra_hit)                                                                              \
 	E(pglazyfreed)                                                                              \
 	E(pglazyfree)                                                                               \
 	E(pgactivate)                                                                               \
@@ -71,6 +77,7 @@
 	E(quire_fault_hugetlb_cow_1g)                                                               \
 	E(quire_fault_hugetlb_reuse)                                                                \
 	E(quire_fault_file)                                                                         \
+	E(quire_fault_swap) /* from the swap cache, or from the device (then in pgmajfault too) */  \
 	E(quire_fault_spurious)                                                                     \
 	E(quire_fault_sigsegv)                                                                      \
 	E(quire_fault_sigbus)                                                                       \
@@ -135,6 +142,7 @@
 	E(nr_file_pages)                                                                            \
 	E(nr_shmem)                                                                                 \
 	E(nr_mlock)                                                                                 \
+	E(nr_swapcached)                                                                            \
 	E(nr_page_table_pages)                                                                      \
 	E(nr_slab_pages)                                                                            \
 	E(nr_kernel_misc_pages)

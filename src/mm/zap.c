@@ -7,9 +7,11 @@
  */
 #include "base/assert.h"
 #include "mm/fault.h"
+#include "mm/folio_lock.h"
 #include "mm/lru.h"
 #include "mm/nonpresent.h"
 #include "mm/rmap.h"
+#include "mm/swap.h"
 
 struct zap {
 	struct mmu_gather *g;
@@ -99,10 +101,22 @@ void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start
 
 /* ---- MADV_FREE ---- */
 
+/* What may be dropped has nothing in swap. false: it can't give that up now. */
+static bool lazyfree_unswap(struct cpu *c, struct frame *head)
+{
+	bool done = !(frame_flags(head) & FRAME_SWAPCACHE);
+
+	if (!done && folio_trylock(c, head)) {
+		done = !(frame_flags(head) & FRAME_SWAPCACHE) || folio_free_swap(c, head);
+		folio_unlock(c, head);
+	}
+	return done;
+}
+
 /* Clean from now on: may be dropped unless it is written again. */
 static void lazyfree_folio(struct cpu *c, struct frame *head)
 {
-	if (frame_mlocked(head))
+	if (frame_mlocked(head) || !lazyfree_unswap(c, head))
 		return;
 	if (frame_flags(head) & FRAME_DIRTY)
 		frame_clear(head, FRAME_DIRTY);
@@ -117,6 +131,11 @@ ATTR_NOINLINE static bool lazyfree_pte(struct pt_range *w, const struct pt_ref *
 	pte_t e = pte_peek(r);
 
 	(void)machine_work(c, PATH_LAZYFREE, 1);
+	if (unlikely(pte_is_swap(e))) {
+		pte_write(c, r, 0);
+		(void)nonpresent_zap(c, w->v, e);
+		return false;
+	}
 	if ((e & PTE_SOFT_ZERO) || !pte_present(e))
 		return false;
 	struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);

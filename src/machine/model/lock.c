@@ -29,7 +29,8 @@ const char *sched_rank_name(unsigned rank)
 	static const char *const name[NR_LOCK_RANKS] = {
 		[RANK_MMLIST] = "mmlist", [RANK_MMAP_LOCK] = "mmap_lock", [RANK_FOLIO] = "folio",
 		[RANK_HUGETLB] = "hugetlb", [RANK_I_MMAP] = "i_mmap", [RANK_ANON_VMA] = "anon_vma", [RANK_FILE] = "file", [RANK_PTL] = "ptl",
-		[RANK_FOLIO_WAIT] = "folio_wait", [RANK_LRU] = "lru", [RANK_SLAB] = "slab", [RANK_ZONE] = "zone",
+		[RANK_FOLIO_WAIT] = "folio_wait", [RANK_SWAP_CACHE] = "swap_cache", [RANK_SWAP] = "swap",
+		[RANK_SWAP_CLUSTER] = "swap_cluster", [RANK_LRU] = "lru", [RANK_SLAB] = "slab", [RANK_ZONE] = "zone",
 	};
 
 	return rank < NR_LOCK_RANKS ? name[rank] : "lock";
