@@ -28,7 +28,7 @@ static void out_all(struct world *w, struct mm *mm, unsigned nr)
 		assert_ok(swap_out(w, mm, AREA + PAGES(i), STEP_DROP));
 }
 
-static void out_and_back(void **state)
+static void test_out_and_back(void **state)
 {
 	struct world *w = swap_world(2, 128 * MIB, 4 * MIB);
 	struct mm *mm = filled(w, NR);
@@ -81,7 +81,7 @@ static void out_and_back(void **state)
 }
 
 /* Found in the cache: no transfer, not major. Whatever step was reached. */
-static void found_in_the_cache(void **state)
+static void test_found_in_the_cache(void **state)
 {
 	struct world *w = swap_world(1, 128 * MIB, 4 * MIB);
 	struct mm *mm = filled(w, 3);
@@ -112,7 +112,7 @@ static void found_in_the_cache(void **state)
 	swap_world_end(w);
 }
 
-static void fork_counts(void **state)
+static void test_fork_counts(void **state)
 {
 	struct world *w = swap_world(1, 128 * MIB, 4 * MIB);
 	struct mm *mm = filled(w, 4), *child = NULL;
@@ -163,7 +163,7 @@ static void fork_counts(void **state)
 }
 
 /* A shared page goes out: entries on both sides, one slot; neither is exclusive. A page that was only one's own stays so across both. */
-static void shared_page_out(void **state)
+static void test_shared_page_out(void **state)
 {
 	struct world *w = swap_world(3, 128 * MIB, 4 * MIB);
 	struct mm *mm = filled(w, 2), *child = NULL;
@@ -200,7 +200,7 @@ static void keep_first(void *arg, const struct vma *v, const struct mm_smaps *s)
 }
 
 /* What other calls do to swap entries. */
-static void calls_on_entries(void **state)
+static void test_calls_on_entries(void **state)
 {
 	struct world *w = swap_world(1, 128 * MIB, 4 * MIB);
 	struct mm *mm = filled(w, NR), *child = NULL;
@@ -264,7 +264,7 @@ static struct mm *huge_filled(struct world *w)
 	return mm;
 }
 
-static void huge_page_out(void **state)
+static void test_huge_page_out(void **state)
 {
 	struct world *w = swap_world(2, 128 * MIB, 4 * MIB);
 	struct mm *mm = huge_filled(w);
@@ -288,7 +288,7 @@ static void huge_page_out(void **state)
 }
 
 /* Still in memory, and in the cache: parts of it come back one by one. Or it is split, and its parts have its slots. */
-static void huge_page_in_the_cache(void **state)
+static void test_huge_page_in_the_cache(void **state)
 {
 	(void)state;
 	for (unsigned split = 0; split < 2; split++) {
@@ -325,7 +325,7 @@ static void huge_page_in_the_cache(void **state)
 }
 
 /* Slots run out; a huge page finds no cluster where one slot of each is taken. */
-static void no_slots(void **state)
+static void test_no_slots(void **state)
 {
 	struct world *w = swap_world(1, 128 * MIB, 2 * MIB);
 	struct mm *mm = mm_new(w);
@@ -359,7 +359,7 @@ static void no_slots(void **state)
 	swap_world_end(w);
 }
 
-static void transfers_that_fail(void **state)
+static void test_transfers_that_fail(void **state)
 {
 	struct world *w = swap_world(1, 128 * MIB, 4 * MIB);
 	struct mm *mm = filled(w, 3);
@@ -402,7 +402,7 @@ static void transfers_that_fail(void **state)
 }
 
 /* A pinned page stays as it is: undo leaves the entry bit-identical. */
-static void pinned_page_stays(void **state)
+static void test_pinned_page_stays(void **state)
 {
 	struct world *w = swap_world(1, 128 * MIB, 4 * MIB);
 	struct mm *mm = filled(w, 1);
@@ -436,7 +436,7 @@ static struct frame *room_get(struct cpu *c, const struct frame *src, void *arg)
 }
 
 /* In the cache, mapped or not, base pages and a huge one: they move with their slots. */
-static void migration(void **state)
+static void test_migration(void **state)
 {
 	struct world *w = swap_world(1, 128 * MIB, 8 * MIB);
 	struct mm *mm = huge_filled(w);
@@ -475,7 +475,7 @@ static void migration(void **state)
 }
 
 /* From one end to the other the window grows, and misses become few; at random it shrinks to the page alone. */
-static void readahead(void **state)
+static void test_readahead(void **state)
 {
 	struct world *w = swap_world(1, 256 * MIB, 8 * MIB);
 	struct mm *mm = filled(w, 1024);
@@ -505,7 +505,7 @@ static void readahead(void **state)
 }
 
 /* What is no anonymous memory to keep: a file's page is only unmapped; a lazily freed one goes, unless it was written. */
-static void other_pages(void **state)
+static void test_other_pages(void **state)
 {
 	struct world *w = swap_world(1, 128 * MIB, 4 * MIB);
 	struct mm *mm = filled(w, 2);
@@ -545,7 +545,7 @@ static void other_pages(void **state)
 }
 
 /* A lazily freed page has nothing in swap: the cache lets go first. */
-static void lazyfree_of_a_cached_page(void **state)
+static void test_lazyfree_of_a_cached_page(void **state)
 {
 	struct world *w = swap_world(1, 128 * MIB, 4 * MIB);
 	struct mm *mm = filled(w, 2);
@@ -567,11 +567,11 @@ static void lazyfree_of_a_cached_page(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(out_and_back),	     cmocka_unit_test(found_in_the_cache), cmocka_unit_test(fork_counts),
-		cmocka_unit_test(shared_page_out),   cmocka_unit_test(calls_on_entries),   cmocka_unit_test(huge_page_out),
-		cmocka_unit_test(huge_page_in_the_cache), cmocka_unit_test(no_slots),	   cmocka_unit_test(transfers_that_fail),
-		cmocka_unit_test(pinned_page_stays), cmocka_unit_test(migration),	   cmocka_unit_test(readahead),
-		cmocka_unit_test(other_pages),	     cmocka_unit_test(lazyfree_of_a_cached_page),
+		cmocka_unit_test(test_out_and_back),	     cmocka_unit_test(test_found_in_the_cache), cmocka_unit_test(test_fork_counts),
+		cmocka_unit_test(test_shared_page_out),   cmocka_unit_test(test_calls_on_entries),   cmocka_unit_test(test_huge_page_out),
+		cmocka_unit_test(test_huge_page_in_the_cache), cmocka_unit_test(test_no_slots),	   cmocka_unit_test(test_transfers_that_fail),
+		cmocka_unit_test(test_pinned_page_stays), cmocka_unit_test(test_migration),	   cmocka_unit_test(test_readahead),
+		cmocka_unit_test(test_other_pages),	     cmocka_unit_test(test_lazyfree_of_a_cached_page),
 	};
 
 	return test_run(tests);
