@@ -83,6 +83,8 @@
 	PATH(MIGRATE, "migration: a folio", "migrate_pages,migrate_some,migrate_batch,cut") \
 	PATH(MIGRATE_UNMAP, "migration: a folio, unmap", "migrate_folio_unmap,lock_src,unmap_pass,record_unmapped") \
 	PATH(MIGRATE_MOVE, "migration: a folio, move", "migrate_folio_move,move_anon,move_file,take_over,forget_src,move_batch,recall_unmapped") \
+	PATH(COMPACT, "compaction: a round of a zone", "compact_zone,compact_finished,zone_has_block,isolate_migratepages,isolate_freepages,compact_suitability,compact_direct,compact_take_target,compact_put_target,release_freepages,take_free") \
+	PATH(COMPACT_SCAN, "compaction: a frame looked at", "migrate_block,may_move,take_folio,free_block")            \
 	PATH(SPLIT_FOLIO, "split of a folio: a page of it", "folio_split,split_locked,unmap_all,freeze,release_parts,folio_can_split") \
 	PATH(SPLIT_FRAMES, "split of a folio: its descriptor", "split_frames")                      \
 	PATH(DEFERRED_SPLIT, "split of a folio: queue", "deferred_split_folio,deferred_split_unqueue,deferred_enqueue")          \

@@ -49,7 +49,7 @@ static inline uint8_t *pageblock_of(const struct zone *z, uint64_t pfn_v)
 /* Without the zone's lock it may be out of date; then a frame ends up on another type's list, no more. */
 static inline enum migrate_type pageblock_type(const struct zone *z, uint64_t pfn_v)
 {
-	return (enum migrate_type)__atomic_load_n(pageblock_of(z, pfn_v), __ATOMIC_RELAXED);
+	return (enum migrate_type)(__atomic_load_n(pageblock_of(z, pfn_v), __ATOMIC_RELAXED) & ~PAGEBLOCK_SKIP);
 }
 
 /* ---- memmap.c ---- */
@@ -160,6 +160,18 @@ void buddy_seed(struct quire *q, struct zone *z, uint64_t pfn_v, unsigned order,
  * Of an isolated block, which needs no lock: blocks of a smaller order, each as isolated and ready for frame_prep or buddy_free.
  */
 void split_free_block(struct cpu *c, struct frame *f, unsigned order, unsigned to);
+
+/*
+ * A block of this order that buddy_free would put on a list is taken for whoever asked: while k is on c->pc->captures, where only
+ * tasks on this CPU put it. k->block, NULL before: as buddy_alloc gives it.
+ */
+struct buddy_capture {
+	struct buddy_capture *next;
+	struct zone *z;
+	unsigned order;
+	enum migrate_type mt;
+	struct frame *block;
+};
 
 /* ---- pcp.c ---- */
 /* Which of a per-CPU list's orders (0 to 3, and huge pages), or -1: not kept there. */

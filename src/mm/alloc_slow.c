@@ -2,7 +2,7 @@
  * The page allocator's slow path: in which order kswapd, reclaim, compaction and the OOM killer are called, and when a request
  * gives up. Linux's order (6.12):
  *
- *  1. wake kswapd (GFP_KSWAPD_RECLAIM), look again down to the min watermark;
+ *  1. wake kswapd (GFP_KSWAPD_RECLAIM), and kcompactd where the request will not compact itself, look again down to the min watermark;
  *  2. blocks larger than order 3, and larger ones that can't be moved: asynchronous compaction first, since memory may be
  *     plenty and only in pieces. With GFP_NORETRY and order > 3, a compaction that was skipped or deferred ends the request;
  *  3. requests without GFP_DIRECT_RECLAIM, and those of tasks that free memory themselves (PF_MEMALLOC), end here;
@@ -64,11 +64,16 @@ static void wake_all_kswapds(const struct slow *s)
 	const struct node *home = &s->c->q->nodes[s->ac->nid];
 	unsigned nr = s->ac->gfp & GFP_THISNODE ? 1 : home->nr_fallback;
 
-	if (!(s->alloc_flags & ALLOC_KSWAPD) || !s->h->wake_kswapd)
+	if (!(s->alloc_flags & ALLOC_KSWAPD))
 		return;
-	for (unsigned i = 0; i < nr; i++)
-		if (node_has_zones(&s->c->q->nodes[home->fallback[i]], s->ac->highest))
+	for (unsigned i = 0; i < nr; i++) {
+		if (!node_has_zones(&s->c->q->nodes[home->fallback[i]], s->ac->highest))
+			continue;
+		if (s->h->wake_kswapd)
 			s->h->wake_kswapd(s->c, home->fallback[i], s->ac->order, s->ac->gfp, s->ac->highest);
+		if (s->ac->order && !(s->ac->gfp & GFP_DIRECT_RECLAIM) && s->h->wake_kcompactd)
+			s->h->wake_kcompactd(s->c, home->fallback[i], s->ac->order, s->ac->highest);
+	}
 }
 
 /* What the request may do beside the min watermark. */

@@ -2,7 +2,7 @@
  * What the page allocator does when memory is short, and the doors by which reclaim, compaction and the OOM killer come in.
  *
  * They register a table (q->alloc_hooks) while no task runs, and take it away likewise; a missing hook frees nothing. Hooks are called
- * by the CPU that allocates, inside its allocation, without the zone's lock. All but wake_kswapd and compact_defer_reset may sleep, but
+ * by the CPU that allocates, inside its allocation, without the zone's lock. All but wake_kswapd, wake_kcompactd and compact_defer_reset may sleep, but
  * are called only for requests with GFP_DIRECT_RECLAIM. While one runs that frees memory, its task has PF_MEMALLOC: what it
  * allocates ignores watermarks and comes back to no hook.
  */
@@ -42,6 +42,8 @@ enum compact_result {
 struct alloc_hooks {
 	/* Some zone of the node, up to `highest`, is low for blocks of this order. Never sleeps. The hook decides whether to wake anybody. */
 	void (*wake_kswapd)(struct cpu *c, int nid, unsigned order, unsigned gfp, enum zone_type highest);
+	/* There may be plenty of memory, in pieces: of a request that will not compact itself. Never sleeps. */
+	void (*wake_kcompactd)(struct cpu *c, int nid, unsigned order, enum zone_type highest);
 	/* Free some memory for the request; how many frames were freed. */
 	uint64_t (*direct_reclaim)(struct cpu *c, const struct alloc_context *ac);
 	/* Frames of the zone that reclaim could free. */

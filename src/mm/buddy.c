@@ -122,8 +122,11 @@ static struct frame *buddy_take(struct cpu *c, struct zone *z, unsigned order, e
 static void pageblocks_retype(struct cpu *c, struct zone *z, uint64_t start, uint64_t frames, enum migrate_type mt)
 {
 	for (uint64_t p = start; p < start + frames; p += PAGEBLOCK_FRAMES) {
-		__atomic_store_n(pageblock_of(z, p), (uint8_t)mt, __ATOMIC_RELAXED);
-		machine_touch(c, machine_pa(c->m, pageblock_of(z, p)), 1, TOUCH_WRITE);
+		uint8_t *t = pageblock_of(z, p);
+
+		/* A PAGEBLOCK_SKIP that comes or goes in between is lost, which does no harm. */
+		__atomic_store_n(t, (uint8_t)((__atomic_load_n(t, __ATOMIC_RELAXED) & PAGEBLOCK_SKIP) | mt), __ATOMIC_RELAXED);
+		machine_touch(c, machine_pa(c->m, t), 1, TOUCH_WRITE);
 	}
 }
 
@@ -335,6 +338,30 @@ void buddy_take_block(struct cpu *c, struct zone *z, struct frame *f, unsigned o
 	__atomic_store_n(&z->free_pages, z->free_pages - (1ULL << order), __ATOMIC_RELAXED);
 }
 
+/*
+ * Is a compaction on this CPU waiting for this very block? Then it is its own, as if it had been allocated: nobody else gets it in
+ * between. Small requests do not take pieces out of movable pageblocks in this way.
+ */
+ATTR_NOINLINE static bool captured(struct cpu *c, struct zone *z, struct frame *freed, struct frame *f, uint64_t fresh, unsigned order)
+{
+	enum migrate_type mt = pageblock_type(z, frame_pfn(c->m, f).v);
+
+	for (struct buddy_capture *k = c->pc->captures; k; k = k->next) {
+		if (k->block || k->z != z || k->order != order)
+			continue;
+		if (order < PAGEBLOCK_ORDER && mt == MIGRATE_MOVABLE && k->mt != MIGRATE_MOVABLE)
+			continue;
+		if (order >= PAGEBLOCK_ORDER && mt != k->mt)
+			pageblocks_retype(c, z, frame_pfn(c->m, f).v, 1ULL << order, k->mt);
+		frame_flags_put(freed, zone_place(z));
+		frame_flags_put(f, zone_place(z) | fresh);
+		frame_touch(c, f, TOUCH_WRITE);
+		k->block = f;
+		return true;
+	}
+	return false;
+}
+
 void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 {
 	enum machine_path outer = machine_work(c, PATH_BUDDY_FREE, 1);
@@ -346,6 +373,11 @@ void buddy_free(struct cpu *c, struct zone *z, struct frame *f, unsigned order)
 		uint64_t b = p ^ (1ULL << order);
 		struct frame *bf = frame_of(c->m, pfn(b));
 
+		if (unlikely(c->pc->captures) && captured(c, z, f, frame_of(c->m, pfn(p)), fresh, order)) {
+			__atomic_store_n(&z->free_pages, z->free_pages + freed - (1ULL << order), __ATOMIC_RELAXED);
+			machine_path(c, outer);
+			return;
+		}
 		if (b < z->first_pfn || b + (1ULL << order) > z->deferred_pfn)
 			break;
 		frame_touch(c, bf, TOUCH_READ);

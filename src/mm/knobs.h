@@ -63,6 +63,10 @@ struct knobs {
 	uint32_t watermark_scale_factor; /* vm.watermark_scale_factor */
 	uint32_t watermark_boost_factor; /* vm.watermark_boost_factor */
 	uint32_t lowmem_reserve_dma32, lowmem_reserve_normal; /* vm.lowmem_reserve_ratio_dma32, _normal: two of the sysctl's fields */
+	uint32_t extfrag_threshold;      /* vm.extfrag_threshold: debugfs and sysctl */
+	uint32_t compaction_proactiveness; /* vm.compaction_proactiveness */
+	bool compact_large_folios;       /* quire.compact_large_folios */
+	bool compact_capture;            /* quire.compact_capture */
 	uint64_t kernelcore, movablecore; /* quire.kernelcore, quire.movablecore: bytes, 0: not given */
 	uint32_t memmap_init;       /* quire.memmap_init: of the workload boot */
 	uint32_t hotplug_init;      /* quire.hotplug_init: of the workload hotplug */

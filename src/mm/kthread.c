@@ -42,6 +42,16 @@ static int start_task(struct cpu *c, struct kthread *kt)
 	return err;
 }
 
+static void describe(struct kthread *kt, const char *name, void (*fn)(struct cpu *c, void *arg), void *arg, const struct cpumask *affinity)
+{
+	kt->fn = fn;
+	kt->arg = arg;
+	for (unsigned i = 0; i + 1 < KTHREAD_NAME_MAX && name[i]; i++)
+		kt->name[i] = name[i];
+	if (affinity)
+		kt->affinity = *affinity;
+}
+
 int kthread_start(struct quire *q, struct cpu *c, const char *name, void (*fn)(struct cpu *c, void *arg), void *arg,
 		  const struct cpumask *affinity, struct kthread **ret)
 {
@@ -53,12 +63,7 @@ int kthread_start(struct quire *q, struct cpu *c, const char *name, void (*fn)(s
 	kt = slab_alloc(c, SLAB_KTHREAD);
 	if (!kt)
 		return -ENOMEM;
-	kt->fn = fn;
-	kt->arg = arg;
-	for (unsigned i = 0; i + 1 < KTHREAD_NAME_MAX && name[i]; i++)
-		kt->name[i] = name[i];
-	if (affinity)
-		kt->affinity = *affinity;
+	describe(kt, name, fn, arg, affinity);
 	*ret = kt; /* before fn runs, which may look there */
 	if (run_is_on(q))
 		err = start_task(c, kt);
@@ -71,6 +76,14 @@ int kthread_start(struct quire *q, struct cpu *c, const char *name, void (*fn)(s
 	list_add_tail(&kt->link, &q->kthreads);
 	machine_unlock(c, &q->list_lock);
 	return 0;
+}
+
+void kthread_add_on_demand(struct kthread *kt, struct quire *q, const char *name, void (*fn)(struct cpu *c, void *arg), void *arg,
+			   const struct cpumask *affinity)
+{
+	describe(kt, name, fn, arg, affinity);
+	kt->on_demand = true;
+	list_add_tail(&kt->link, &q->kthreads);
 }
 
 struct cpu *kthread_wait(struct cpu *c, struct kthread *kt, uint64_t timeout_ns)
@@ -91,8 +104,12 @@ void kthread_wake(struct cpu *c, struct kthread *kt)
 	if (__atomic_load_n(&kt->woken, __ATOMIC_RELAXED) || __atomic_exchange_n(&kt->woken, true, __ATOMIC_RELEASE))
 		return;
 	machine_touch(c, machine_pa(c->m, &kt->woken), 1, TOUCH_ATOMIC);
-	if (run_is_on(c->q) && __atomic_load_n(&kt->started, __ATOMIC_ACQUIRE))
+	if (!run_is_on(c->q))
+		return;
+	if (__atomic_load_n(&kt->started, __ATOMIC_ACQUIRE))
 		c->m->ops->wake(c, &kt->task);
+	else if (kt->on_demand && !__atomic_exchange_n(&kt->starting, true, __ATOMIC_ACQ_REL) && start_task(c, kt))
+		__atomic_store_n(&kt->starting, false, __ATOMIC_RELEASE); /* with a later wake-up, perhaps */
 }
 
 int kthreads_begin(struct cpu *c)
@@ -102,6 +119,10 @@ int kthreads_begin(struct cpu *c)
 	int err = 0;
 
 	list_for_each_entry(kt, &q->kthreads, link) {
+		kt->started = kt->starting = false;
+		if (kt->on_demand && !kt->woken)
+			continue;
+		kt->starting = true;
 		err = start_task(c, kt);
 		if (err)
 			break;
@@ -117,7 +138,8 @@ void kthreads_free(struct cpu *c, struct quire *q)
 	ASSERT(list_empty(&q->kthreads) || !run_is_on(q));
 	list_for_each_entry_safe(kt, tmp, &q->kthreads, link) {
 		list_del(&kt->link);
-		slab_free(c, SLAB_KTHREAD, kt);
+		if (!kt->on_demand)
+			slab_free(c, SLAB_KTHREAD, kt);
 	}
 }
 
@@ -127,6 +149,8 @@ int kthreads_each(const struct quire *q, int (*fn)(void *arg, const char *name, 
 	int res = 0;
 
 	list_for_each_entry(kt, &q->kthreads, link) {
+		if (kt->on_demand && !(kt->earlier_ps + kt->task.cpu_time_ps))
+			continue; /* nobody ever asked for it */
 		res = fn(arg, kt->name, (kt->earlier_ps + kt->task.cpu_time_ps) / PS_PER_NS);
 		if (res)
 			break;

@@ -28,6 +28,8 @@ struct kthread {
 	uint64_t earlier_ps;   /* CPU time in earlier runs */
 	bool woken;            /* atomic: since it last began to wait */
 	bool started;          /* in this run */
+	bool on_demand;        /* c */
+	bool starting;         /* (on demand) atomic: somebody has seen to its start in this run */
 	char name[KTHREAD_NAME_MAX];
 	struct cpumask affinity;
 };
@@ -38,6 +40,12 @@ struct kthread {
  */
 int kthread_start(struct quire *q, struct cpu *c, const char *name, void (*fn)(struct cpu *c, void *arg), void *arg,
 		  const struct cpumask *affinity, struct kthread **ret);
+/*
+ * One that begins with the first wake-up of a run, at boot, in memory of the caller's, zeroed, that is there as long as the engine. It
+ * then runs to the end of the run. affinity as above, with a CPU in it.
+ */
+void kthread_add_on_demand(struct kthread *kt, struct quire *q, const char *name, void (*fn)(struct cpu *c, void *arg), void *arg,
+			   const struct cpumask *affinity);
 /* Asked by a daemon at places where it holds nothing. */
 static inline bool kthread_should_stop(const struct cpu *c)
 {

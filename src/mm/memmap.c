@@ -17,6 +17,7 @@
  */
 #include "base/errno.h"
 #include "mm/alloc_int.h"
+#include "mm/kthread.h"
 #include "mm/text.h"
 #include "mm/tlb.h"
 #include "mm/swap.h"
@@ -235,9 +236,12 @@ static int tables_boot(struct quire *q)
 				return -ENOMEM;
 		}
 	}
-	for (unsigned n = 0; n < q->m->nr_nodes; n++)
+	for (unsigned n = 0; n < q->m->nr_nodes; n++) {
+		if (q->m->nodes[n].end_pfn > q->m->nodes[n].start_pfn)
+			q->nodes[n].kcompactd = boot_carve(q, (int)n, sizeof(struct kthread), CACHE_LINE);
 		if (node_place_memmap(q, (int)n))
 			return -ENOMEM;
+	}
 	return 0;
 }
 

@@ -46,7 +46,7 @@ static int check_free(struct quire *q, const struct zone *z, uint64_t p, unsigne
 	if (f->refcount)
 		return invalid(q, z, "a free frame has references (F1)", p);
 	for (uint64_t b = p; b < p + (1ULL << order); b += PAGEBLOCK_FRAMES)
-		if (*pageblock_of(z, b) != frame_mt(f))
+		if (pageblock_type(z, b) != frame_mt(f))
 			return invalid(q, z, "a free block is on the list of another type than its pageblock's (A5)", b);
 	if (mergeable(q, z, p, order))
 		return invalid(q, z, "two free buddies were not merged (A3)", p);

@@ -6,6 +6,7 @@
 #include "base/errno.h"
 #include "mm/alloc_int.h"
 #include "mm/anon_vma.h"
+#include "mm/compact.h"
 #include "mm/fault.h"
 #include "mm/kthread.h"
 #include "mm/lru.h"
@@ -14,6 +15,20 @@
 #include "mm/tlb.h"
 
 #include <string.h>
+
+/* Who frees and orders memory for the page allocator. */
+static const struct alloc_hooks alloc_hooks = {
+	.wake_kcompactd = wakeup_kcompactd,
+	.direct_compact = compact_direct,
+	.compact_suitable = compact_zonelist_suitable,
+	.compact_defer_reset = compact_alloc_succeeded,
+};
+
+static int run_begin(struct cpu *c)
+{
+	kcompactd_begin(c);
+	return kthreads_begin(c);
+}
 
 static int boot_error(char *err, size_t errlen, const char *what, int code)
 {
@@ -89,10 +104,12 @@ int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_
 		return boot_error(err, errlen, q->err, res);
 	}
 	deferred_split_boot(q);
+	kcompactd_boot(q);
+	q->alloc_hooks = &alloc_hooks;
 	hugetlb_boot(c, q);
 	for (unsigned i = 0; i < m->nr_nodes; i++)
 		lruvec_init(q, &q->nodes[i].lruvec, (int)i);
-	m->hooks = (struct machine_hooks){ .fault = mm_fault, .context_switch = mm_switch, .run_begin = kthreads_begin };
+	m->hooks = (struct machine_hooks){ .fault = mm_fault, .context_switch = mm_switch, .run_begin = run_begin };
 	*ret_q = q;
 	return 0;
 }

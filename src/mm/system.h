@@ -20,6 +20,8 @@
 
 #define PERCPU_CTX_SLOTS 6 /* address-space contexts a CPU keeps apart, as Linux on x86 */
 
+struct buddy_capture;
+
 #define PCP_COSTLY_ORDER 3U /* the largest order, beside huge pages, that per-CPU lists keep */
 #define NR_PCP_ORDERS (PCP_COSTLY_ORDER + 2)
 
@@ -93,6 +95,7 @@ struct percpu {
 	struct mmu_gather *gather; /* a CPU's own gather buffer */
 	struct hist *fault_ns; /* [NR_TIMES], latency by kind, exception entry and exit included; as found until... */
 	bool fault_ns_used;    /* ... the first one clears it, so that CPUs that never run cost no memory here */
+	struct buddy_capture *captures; /* of direct compactions on this CPU (alloc_int.h); only its own tasks look */
 	unsigned pf;           /* PF_* of who runs here when that is no task (alloc_slow.c) */
 	uint64_t flushes_received; /* atomic: by others, which wait for it */
 	uint64_t phase_ns[NR_FAULT_PHASES]; /* with q->time_phases: time so far in each, on this CPU */

@@ -28,9 +28,15 @@
 	E(numa_other)                                                                               \
 	E(htlb_buddy_alloc_success)                                                                 \
 	E(htlb_buddy_alloc_fail)                                                                    \
+	E(compact_migrate_scanned) /* frames looked at by compaction's scanners: for what can be moved, for free blocks; frames taken by both */ \
+	E(compact_free_scanned)                                                                     \
+	E(compact_isolated)                                                                         \
 	E(compact_stall) /* direct compactions that ran; of them, with a block for the caller and without */ \
 	E(compact_fail)                                                                             \
 	E(compact_success)                                                                          \
+	E(compact_daemon_wake)                                                                      \
+	E(compact_daemon_migrate_scanned)                                                           \
+	E(compact_daemon_free_scanned)                                                              \
 	E(thp_fault_alloc)                                                                          \
 	E(thp_fault_fallback)                                                                       \
 	E(pgmigrate_success)                                                                        \

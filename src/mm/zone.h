@@ -16,6 +16,7 @@
 
 #define MAX_ORDER 10 /* largest buddy block: 4 MiB */
 #define PAGEBLOCK_ORDER HPAGE_PMD_ORDER
+#define PAGEBLOCK_SKIP 0x80 /* beside the migrate type: compaction found nothing here of late */
 
 /*
  * MOVABLE is the upper part of a node where quire.kernelcore or quire.movablecore ask for it. DEVICE is for memory that
@@ -57,6 +58,19 @@ struct free_area {
 	uint64_t nr_free; /* blocks */
 };
 
+/*
+ * Where compaction goes on in a zone, and whether it pays (compact.c, compact_defer.c). All but a hint: atomic, no lock. Whoever finds
+ * one out of date scans a pageblock too many or too few.
+ */
+struct zone_compact {
+	uint64_t migrate_pfn[2]; /* where the scanner for pages to move goes on: asynchronous compactions', others' */
+	uint64_t free_pfn;       /* where the one for free blocks does, downwards */
+	uint32_t considered;     /* since the last failure, requests that would have been worth a try... */
+	uint32_t defer_shift;    /* ... of which the first 2^this - 1 are spared it */
+	uint32_t order_failed;   /* smallest order that failed; nothing below is deferred */
+	bool flush_skip;         /* a direct compaction has gone through it all: forget which pageblocks were to be skipped */
+};
+
 struct zone {
 	int nid;                /* c */
 	enum zone_type type;    /* c */
@@ -66,7 +80,11 @@ struct zone {
 	uint64_t watermark[NR_WMARK];      /* c: without the boost */
 	uint64_t lowmem_reserve[NR_ZONES]; /* c: frames kept back from requests that could use the higher zone [i] */
 	bool below_high;        /* a: was below its high watermark when last looked at: lists give back (pcp.c). Linux's ZONE_BELOW_HIGH */
-	uint8_t *pageblock_mt;  /* z: migrate type by pageblock from start_pfn, in kernel memory of the machine */
+	/*
+	 * By pageblock from start_pfn, in kernel memory of the machine: migrate type (a), and PAGEBLOCK_SKIP, which is compaction's, set and
+	 * cleared without the lock.
+	 */
+	uint8_t *pageblock_mt;
 
 	struct mlock lock __attribute__((aligned(64)));
 	uint64_t deferred_pfn;  /* z: first frame whose section is not yet materialised; end_pfn when all are */
@@ -74,6 +92,8 @@ struct zone {
 
 	uint64_t free_pages __attribute__((aligned(64))); /* a: in free lists and deferred sections, not per-CPU lists */
 	uint64_t watermark_boost; /* a: added to every watermark after pageblocks were mixed (zone_boost) */
+
+	struct zone_compact compact __attribute__((aligned(64)));
 };
 
 struct node {
@@ -82,6 +102,8 @@ struct node {
 	int fallback[MACHINE_MAX_NODES]; /* nodes by distance, itself first */
 	unsigned nr_fallback;
 	struct deferred_queue deferred; /* huge pages to split when memory is short */
+	struct kthread *kcompactd; /* c: kcompactd.c; NULL: the node has no memory */
+	uint32_t kcompactd_order, kcompactd_highest; /* atomic: the largest block that was asked of it, 0: none; the highest zone to use */
 	uint64_t movable_pfn; /* c: where ZONE_MOVABLE starts; the node's end where it has none */
 	paddr_t boot_next, boot_limit; /* memmap.c, while booting: where this node's next structure goes */
 	struct lruvec lruvec;

@@ -3,6 +3,7 @@
  * (long runs of faults, unmapping in batches, forks with some copy on write). Prints the units counted for each path.
  */
 #include "machine/null.h"
+#include "mm/compact.h"
 #include "mm/fault.h"
 #include "mm/folio_lock.h"
 #include "mm/follow.h"
@@ -290,6 +291,19 @@ static void boot(struct machine *m)
 	free(desc);
 }
 
+/* An area of base pages of which every other 64 KiB are dropped, and all memory compacted. */
+static void compaction(struct mm *mm)
+{
+	vaddr_t a = map(mm, 64 * MIB, NULL, MAP_PRIVATE);
+
+	need(mm_madvise(cpu, mm, a, 64 * MIB, MADV_NOHUGEPAGE), "nohugepage");
+	touch(a, 64 * MIB, true);
+	for (uint64_t o = 0; o < 64 * MIB; o += MIB / 8)
+		need(mm_madvise(cpu, mm, a + o, MIB / 16, MADV_DONTNEED), "dontneed");
+	quire_compact_node(cpu, 0);
+	need(mm_munmap(cpu, mm, a, 64 * MIB), "munmap");
+}
+
 int main(void)
 {
 	struct null_options o = { .nr_cpus = 2, .node_bytes = 3072 * MIB };
@@ -322,6 +336,7 @@ int main(void)
 	files(mm);
 	heap(mm);
 	folios(mm);
+	compaction(mm);
 	boot(m);
 	mm_activate(cpu, NULL);
 	mm_activate(m->cpus[1], NULL);
