@@ -254,6 +254,7 @@ static int get_knobs(const struct check_args *a, const struct schedules_program 
 	char err[300];
 
 	knobs_default(k);
+	k->lru_batch = 1; /* what nobody maps is freed at once: then nothing hides that it was too early */
 	for (uint32_t i = 0; i < p->nr_set; i++)
 		if (settings_apply(k, "set", p->set[i], err, sizeof(err)))
 			return failure("%s: %s", a->name, err);

@@ -49,6 +49,7 @@ struct knobs {
 	uint32_t fault_around_bytes;/* quire.fault_around_bytes: debugfs fault_around_bytes in Linux */
 	uint32_t read_ahead_kb;     /* bdi.read_ahead_kb */
 	uint32_t page_cluster;      /* vm.page-cluster: log2 of pages that swap-in reads at a time */
+	uint32_t lru_batch;         /* quire.lru_batch: folios a CPU collects before it puts them on lists of reclaim */
 	bool mremap_several;        /* quire.mremap_several */
 	bool exec_read_forward;     /* quire.exec_read_forward */
 	bool pt_reclaim;            /* quire.pt_reclaim */

@@ -166,7 +166,7 @@ static inline void batch_add(struct cpu *c, struct frame *head, enum lru_batch_k
 	machine_touch(c, machine_pa(c->m, &b->folio[at]), sizeof(b->folio[at]), TOUCH_WRITE);
 	__atomic_store_n(&b->folio[at], head, __ATOMIC_RELEASE);
 	b->nr = at + 1;
-	if (b->nr == LRU_BATCH_SIZE || (frame_flags(head) & FRAME_HEAD))
+	if (b->nr >= c->q->knobs.lru_batch || (frame_flags(head) & FRAME_HEAD))
 		drain_own(c, k);
 }
 

@@ -38,6 +38,7 @@ static struct fixture *fixture(const char *text)
 	assert_non_null(f);
 	parse(&f->p, text);
 	knobs_default(&f->k);
+	f->k.lru_batch = 1;
 	f->k.thp_enabled = THP_NEVER;
 	if (schedules_world_create(&f->p, &f->k, &f->w, err, sizeof(err)))
 		fail_msg("%s", err);
