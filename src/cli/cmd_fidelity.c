@@ -410,6 +410,7 @@ static json_t *document(const struct fid *x)
 static int apply_settings(struct fid *x)
 {
 	char name[64], err[300];
+	int rc;
 
 	for (size_t i = 0; i < x->a->set.nr; i++) {
 		const char *text = x->a->set.v[i], *eq = strchr(text, '=');
@@ -417,7 +418,10 @@ static int apply_settings(struct fid *x)
 		if (!eq || strncmp(text, "quire.", 6) || (size_t)(eq - text) >= sizeof(name))
 			return usage_error("fidelity", "--set %s: quire.NAME=VALUE ('quire knobs' shows them)", text);
 		snprintf(name, sizeof(name), "%.*s", (int)(eq - text), text);
-		if (knob_set(&x->kernel.knobs, name, eq + 1, err, sizeof(err)))
+		rc = knob_set(&x->kernel.knobs, name, eq + 1, err, sizeof(err));
+		if (rc == -ENOENT)
+			return usage_error("fidelity", "--set %s: no such setting ('quire knobs' shows them)", text);
+		if (rc)
 			return usage_error("fidelity", "--set %s: %s", text, err);
 	}
 	x->shared = x->kernel;

@@ -12,8 +12,9 @@ static const struct opt_help help = {
 		 "       quire machine map [OPTIONS] [IOMEM [ZONEINFO]]",
 	.text = "list: the machines that come with quire, the one most like this computer marked with a *.\n"
 		"show: the description of one, a file that can be changed and given to --machine.\n"
-		"map: the map of memory in a copy of /proc/iomem, which quire run boot --map takes too, with nodes and zones\n"
-		"from a copy of /proc/zoneinfo; without files this computer's, whose addresses only root may read.\n",
+		"map: the map of memory in a copy of /proc/iomem, which quire run boot --map takes too, with nodes\n"
+		"and zones from a copy of /proc/zoneinfo; without files this computer's, whose addresses only root\n"
+		"may read.\n",
 };
 
 struct listing {

@@ -99,6 +99,9 @@ ATTR_NOINLINE static void mm_exit(struct cpu *c, struct mm *mm)
 	enum machine_path prev = machine_work(c, PATH_EXIT, 1);
 	struct quire *q = mm->q;
 
+	/* The task may sleep below, and must not come back to it. */
+	if (c->current && c->current->mm == mm)
+		c->current->mm = NULL;
 	if (percpu_mm(c->pc) == mm)
 		mm_activate(c, NULL);
 	machine_write_lock(c, &mm->mmap_lock);
