@@ -88,6 +88,16 @@ out:
 	return rc;
 }
 
+/* Only what is known refers to src: so nobody who unmapped it still waits for a flush either, and no CPU may reach it. */
+static bool unused(struct cpu *c, struct frame *src)
+{
+	if (frame_refcount(src) != folio_expected_refs(src) + 1)
+		return false;
+	if (unlikely(c->q->check_unreachable != NULL))
+		c->q->check_unreachable(c->q->check_arg, c, src, frame_nr_pages(src));
+	return true;
+}
+
 static int copy_folio(struct cpu *c, struct frame *dst, const struct frame *src)
 {
 	enum machine_path prev = machine_work(c, PATH_COPY_PAGE, 0);
@@ -123,7 +133,7 @@ static void forget_src(struct cpu *c, struct frame *src)
 
 static int move_anon(struct cpu *c, struct migration *g)
 {
-	if (frame_refcount(g->src) != folio_expected_refs(g->src) + 1)
+	if (!unused(c, g->src))
 		return -EAGAIN;
 	int rc = copy_folio(c, g->dst, g->src);
 
@@ -139,7 +149,7 @@ static int move_file(struct cpu *c, struct migration *g)
 {
 	int rc;
 
-	if (frame_refcount(g->src) != folio_expected_refs(g->src) + 1)
+	if (!unused(c, g->src))
 		return -EAGAIN;
 	rc = copy_folio(c, g->dst, g->src);
 	if (rc)
@@ -170,9 +180,6 @@ static int move_swapped(struct cpu *c, struct migration *g)
 ATTR_NOINLINE int migrate_folio_move(struct cpu *c, struct migration *g, enum migrate_mode mode)
 {
 	enum machine_path prev = machine_work(c, PATH_MIGRATE_MOVE, 1);
-
-	if (unlikely(c->q->check_unreachable != NULL))
-		c->q->check_unreachable(c->q->check_arg, c, g->src, frame_nr_pages(g->src));
 	uint64_t flags = frame_flags(g->src);
 	int rc = flags & FRAME_FILE ? move_file(c, g) : flags & FRAME_SWAPCACHE ? move_swapped(c, g) : move_anon(c, g);
 

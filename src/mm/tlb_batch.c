@@ -13,7 +13,7 @@
  *
  * A batch's own flush leaves the mark: it covers other address spaces too, and the next who asks pays for one flush too many.
  * On x86 the batch's flush drops everything on the CPUs that have used one of the address spaces. Where invalidations are broadcast each
- * one is issued at once, and the batch only waits for them.
+ * one is issued at once, and the batch only waits for them; whoever finds the mark has to order one of his own.
  */
 #include "mm/tlb_batch.h"
 
@@ -92,10 +92,8 @@ ATTR_NOINLINE void tlb_flush_batched_pending(struct cpu *c, struct mm *mm)
 
 	if (likely(!tlb_deferred(mm)))
 		return;
-	if (c->m->broadcast_tlbi)
-		c->m->ops->flush_sync(c);
-	else
-		tlb_flush_for(c, mm, 0, TASK_SIZE, PAGE_SHIFT, false, FLUSH_BATCH_PENDING);
+	/* Where hardware broadcasts too: waiting completes what this CPU has ordered, not what another one has. */
+	tlb_flush_for(c, mm, 0, TASK_SIZE, PAGE_SHIFT, false, FLUSH_BATCH_PENDING);
 	machine_touch(c, machine_pa(c->m, &mm->tlb_flush_batched), sizeof(mm->tlb_flush_batched), TOUCH_ATOMIC);
 	mark_covered(mm, seen);
 }
