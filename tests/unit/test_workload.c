@@ -611,7 +611,7 @@ static void interrupt_at(void *arg, uint64_t refs)
 
 static void interrupted_runs_give_back_everything(void **state)
 {
-	static const char *const names[] = { "anon-cow-seq", "anon-w-rand-mt", "page_fault1" }; "page_fault2-mt", "anon-r-seq" };
+	static const char *const names[] = { "anon-cow-seq", "anon-w-rand-mt", "page_fault1", "page_fault2-mt", "anon-r-seq" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
