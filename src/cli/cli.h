@@ -18,10 +18,13 @@ enum opt_kind {
 	OPT_TEXT, /* to: const char * */
 	OPT_LIST, /* to: struct opt_list; may be repeated */
 	OPT_SIZE, /* to: uint64_t, bytes; K, M, G, T in powers of 1024 */
+	OPT_SIZE_OR_PERCENT, /* the same, or OPT_PERCENT and per cent of something, of which there can be 1 to 10000 */
 	OPT_COUNT, /* to: uint64_t; k, M, G in powers of 1000 */
 	OPT_TIME, /* to: uint64_t, nanoseconds; seconds with decimals, or ms, us, ns may follow; min and max in nanoseconds */
 };
 
+#define OPT_PERCENT (1ULL << 63)
+#define OPT_PERCENT_MAX 10000U
 #define OPT_LIST_MAX 64
 
 struct opt_list {

@@ -65,6 +65,8 @@ static int choose_workload(const struct run_args *a, const char *name, struct la
 
 	for (size_t i = 0; i < ARRAY_SIZE(generated); i++)
 		if (!strcmp(name, generated[i])) {
+			if (a->size & OPT_PERCENT)
+				return usage_error("run", "--size in per cent of memory is for workloads; %s takes bytes", name);
 			*ret = (struct lab_source){ .kind = LAB_GENERATED, .name = name, .bytes = a->size ? a->size : 1ULL << 30,
 						    .count = a->count };
 			return -1;
@@ -288,8 +290,8 @@ static int run(int argc, char **argv)
 		  "use the recorded addresses, not those that Linux would give" },
 		{ "seed", 0, OPT_COUNT, &a.seed, 0, UINT64_MAX, "N",
 		  "of the random draws; the same seed gives the same result" },
-		{ "size", 0, OPT_SIZE, &a.size, 4096, 1ULL << 46, "BYTES",
-		  "memory used, all tasks together; default: 1G, or the workload's" },
+		{ "size", 0, OPT_SIZE_OR_PERCENT, &a.size, 4096, 1ULL << 46, "BYTES",
+		  "memory used, all tasks together; workloads: or so much of the machine's memory (150%); default: 1G, or the workload's" },
 		WORK_ARGS_OPTIONS(&a.work),
 		{ "memory", 0, OPT_SIZE, &a.host_memory, 128ULL << 20, 1ULL << 46, "BYTES",
 		  "--machine host: of this computer's memory; default: a quarter, at most 2G" },

@@ -44,7 +44,10 @@ static int show(const char *name, const char *json_path, struct output *out)
 	char size[UNIT_MAX];
 	json_t *root;
 
-	unit_format(size, STYLE_BYTES, w->size, 0);
+	if (work_memory_percent(w))
+		snprintf(size, sizeof(size), "%u %% of the machine's", work_memory_percent(w));
+	else
+		unit_format(size, STYLE_BYTES, w->size, 0);
 	fprintf(f, "%s: %s\n", w->name, w->help);
 	fprintf(f, "like:     %s\n", w->origin);
 	fprintf(f, "tasks:    %s; as many as the machine has CPUs, --tasks\n",

@@ -140,7 +140,7 @@ static void print_help(const struct opt *opts, const struct opt_help *help)
 static int parse_number(const char *s, enum opt_kind kind, uint64_t *ret)
 {
 	static const char letters[] = "kmgt";
-	uint64_t unit = 1, base = kind == OPT_SIZE ? 1024 : 1000;
+	uint64_t unit = 1, base = kind == OPT_COUNT ? 1000 : 1024;
 	unsigned long long v;
 	const char *at;
 	char *end;
@@ -155,12 +155,24 @@ static int parse_number(const char *s, enum opt_kind kind, uint64_t *ret)
 		for (long i = at - letters; i >= 0; i--)
 			unit *= base;
 		end++;
-		if (kind == OPT_SIZE && !strcmp(end, "iB"))
+		if (kind != OPT_COUNT && !strcmp(end, "iB"))
 			end += 2;
 	}
 	if (*end || v > UINT64_MAX / unit)
 		return -EINVAL;
 	*ret = v * unit;
+	return 0;
+}
+
+/* "150%". 0 or -EINVAL: it is something else, or out of range. */
+static int parse_percent(const char *s, uint64_t *ret)
+{
+	char *end;
+	unsigned long v = isdigit((unsigned char)*s) ? strtoul(s, &end, 10) : 0;
+
+	if (!v || v > OPT_PERCENT_MAX || strcmp(end, "%"))
+		return -EINVAL;
+	*ret = OPT_PERCENT | v;
 	return 0;
 }
 
@@ -215,6 +227,14 @@ static int take(const char *command, const struct opt *o, char *value)
 		if (parse_time(value, &v) || v < o->min || v > o->max)
 			return usage_error(command, "--%s %s: a time in seconds, or with ms, us or ns behind it; at most %" PRIu64 " s",
 					   o->name, value, o->max / 1000000000);
+		*(uint64_t *)o->to = v;
+		return 0;
+	case OPT_SIZE_OR_PERCENT:
+		if (!parse_percent(value, o->to))
+			return 0;
+		if (parse_number(value, o->kind, &v) || v < o->min || v > o->max)
+			return usage_error(command, "--%s %s: allowed: %" PRIu64 " to %" PRIu64 " bytes (K, M, G, T may follow), or 1%% to %u%%",
+					   o->name, value, o->min, o->max, OPT_PERCENT_MAX);
 		*(uint64_t *)o->to = v;
 		return 0;
 	case OPT_SIZE:

@@ -11,7 +11,8 @@ int work_args_get(const char *command, const struct work_args *a, uint64_t size,
 {
 	*ret = (struct workload_options){
 		.tasks = (unsigned)a->tasks,
-		.size = size,
+		.size = size & OPT_PERCENT ? 0 : size,
+		.size_percent = size & OPT_PERCENT ? (unsigned)(size & ~OPT_PERCENT) : 0,
 		.step = a->step,
 		.think_ns = a->think_ns,
 		.stagger_ns = a->stagger_ns,

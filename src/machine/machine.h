@@ -249,6 +249,7 @@ struct cpu {
 	bool uncharged;        /* charges are free here (host): they are not even called */
 	bool need_resched;     /* the time slice is over or somebody waits: call machine_resched at the next user boundary */
 	uint32_t lock_depth;   /* debug: locks held */
+	uint32_t spin_depth;   /* debug: spinlocks held, under which nobody may sleep (machine_lock) */
 };
 
 enum task_state {
@@ -388,15 +389,26 @@ ATTR_MUST_CHECK static inline int machine_access(struct cpu *c, vaddr_t va, unsi
 static inline void machine_lock(struct cpu *c, struct mlock *l)
 {
 	c->m->ops->lock(c, l);
+#ifdef QUIRE_DEBUG
+	c->spin_depth++;
+#endif
 }
 
 ATTR_MUST_CHECK static inline bool machine_trylock(struct cpu *c, struct mlock *l)
 {
-	return c->m->ops->trylock(c, l);
+	bool mine = c->m->ops->trylock(c, l);
+
+#ifdef QUIRE_DEBUG
+	c->spin_depth += mine;
+#endif
+	return mine;
 }
 
 static inline void machine_unlock(struct cpu *c, struct mlock *l)
 {
+#ifdef QUIRE_DEBUG
+	c->spin_depth--;
+#endif
 	c->m->ops->unlock(c, l);
 }
 

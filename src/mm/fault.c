@@ -175,7 +175,9 @@ ATTR_NOINLINE int mm_fault(struct cpu *c, vaddr_t va, unsigned err)
 	uint64_t before[NR_FAULT_PHASES] = { 0 }, since = phase_begin(c), waited = 0;
 	int rc = -EFAULT;
 
-	if (mm && va < TASK_SIZE) {
+	if (mm && unlikely(__atomic_load_n(&mm->oom_victim, __ATOMIC_RELAXED))) {
+		rc = -ENOMEM;
+	} else if (mm && va < TASK_SIZE) {
 		machine_read_lock(c, &mm->mmap_lock);
 		if (unlikely(c->q->time_phases)) {
 			/* Other tasks may have run here meanwhile: what they spent is not this fault's. */

@@ -149,8 +149,10 @@ static void page_forget(struct frame *page)
 /* 0, -ENOMEM, -EEXIST, -ENXIO. */
 static int page_enter(struct cpu *c, struct mfile *f, uint64_t index, struct frame *page)
 {
-	int err;
+	int err = radix_preload(c);
 
+	if (err)
+		return err;
 	machine_lock(c, &f->lock);
 	err = index < file_pages(f) ? radix_insert(c, &f->root, index, page) : -ENXIO;
 	f->nr_pages += !err;
@@ -216,6 +218,7 @@ bool file_drop(struct cpu *c, struct frame *page)
 	enum machine_path outer = machine_work(c, PATH_FILE_REMOVE, 1);
 	struct mfile *f = page->file;
 	int32_t refs = 2; /* the cache's and the caller's */
+	int64_t shmem = f->shmem; /* the file may go once the page is out of it */
 	bool ok;
 
 	machine_lock(c, &f->lock);
@@ -230,34 +233,49 @@ bool file_drop(struct cpu *c, struct frame *page)
 	machine_unlock(c, &f->lock);
 	if (ok) {
 		vmstat_add(c, VM_nr_file_pages, -1);
-		vmstat_add(c, VM_nr_shmem, -(int64_t)f->shmem);
+		vmstat_add(c, VM_nr_shmem, -shmem);
 	}
 	machine_path(c, outer);
 	return ok;
+}
+
+/*
+ * Take the first page from *from on out of the tree. NULL: there is none. Whoever has a page locked that is in a cache may use its file, so the
+ * page's lock is needed: if it can't be had at once, *ret_busy is that page, with a reference.
+ */
+static struct frame *remove_next(struct cpu *c, struct mfile *f, uint64_t *from, struct frame **ret_busy)
+{
+	struct frame *page;
+
+	*ret_busy = NULL;
+	machine_lock(c, &f->lock);
+	page = radix_next(c, &f->root, from);
+	if (page && !folio_trylock(c, page)) {
+		frame_get(c, page);
+		*ret_busy = page;
+	} else if (page) {
+		(void)radix_erase(c, &f->root, *from);
+		f->nr_pages--;
+		/* Under the lock, so that a validator never sees a page outside of the tree that says it is inside. */
+		page_forget(page);
+	}
+	machine_unlock(c, &f->lock);
+	return page;
 }
 
 /* Drop the cached pages from index `from` on. */
 static void file_remove(struct cpu *c, struct mfile *f, uint64_t from)
 {
 	enum machine_path outer = machine_work(c, PATH_FILE_REMOVE, 0);
+	struct frame *page, *busy;
 
-	for (;;) {
-		struct frame *page;
-
-		machine_lock(c, &f->lock);
-		page = radix_next(c, &f->root, &from);
-		if (page) {
-			(void)radix_erase(c, &f->root, from);
-			f->nr_pages--;
-			/*
-			 * Under the lock, so that a validator never sees a page outside of the tree that says it is
-			 * inside.
-			 */
-			page_forget(page);
+	while ((page = remove_next(c, f, &from, &busy))) {
+		if (busy) {
+			folio_wait_locked(c, busy);
+			frame_put(c, busy);
+			continue;
 		}
-		machine_unlock(c, &f->lock);
-		if (!page)
-			break;
+		folio_unlock(c, page);
 		machine_work(c, PATH_FILE_REMOVE, 1);
 		vmstat_add(c, VM_nr_file_pages, -1);
 		vmstat_add(c, VM_nr_shmem, -(int64_t)f->shmem);

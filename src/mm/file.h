@@ -8,6 +8,7 @@
  *  C1 A cached frame has FRAME_FILE, file and index set and one reference of the cache's; nr_pages counts them.
  *  C2 nr_file_pages is the sum of nr_pages over all files, nr_shmem that over memory-backed ones.
  *  C3 No page at or beyond the end of the file is cached.
+ *  C4 A page leaves its cache under its folio lock. So who has locked a page, and finds FRAME_FILE set, may use its file and what maps it.
  */
 #ifndef QUIRE_MM_FILE_H
 #define QUIRE_MM_FILE_H

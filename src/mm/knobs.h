@@ -43,6 +43,7 @@ struct knobs {
 	uint64_t hugetlb_1g_nr;         /* hugepages-1048576kB.nr_hugepages */
 	bool thp_align_mmap;        /* quire.thp_align_mmap: large anonymous maps 2 MiB aligned, since 6.7 */
 	uint64_t min_free_kbytes;   /* vm.min_free_kbytes, 0: computed */
+	uint32_t swappiness;        /* vm.swappiness */
 	uint32_t overcommit_memory; /* vm.overcommit_memory */
 	uint32_t overcommit_ratio;  /* vm.overcommit_ratio */
 	uint64_t max_map_count;     /* vm.max_map_count */

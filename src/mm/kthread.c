@@ -20,7 +20,7 @@ static bool is_empty(const struct cpumask *m, const struct machine *on)
 	return cpumask_next(m, 0, on->nr_cpus) == on->nr_cpus;
 }
 
-static bool run_is_on(const struct quire *q)
+bool kthread_run_is_on(const struct quire *q)
 {
 	return q->kthreads_begun && !__atomic_load_n(&q->m->daemons_stop, __ATOMIC_RELAXED);
 }
@@ -65,7 +65,7 @@ int kthread_start(struct quire *q, struct cpu *c, const char *name, void (*fn)(s
 		return -ENOMEM;
 	describe(kt, name, fn, arg, affinity);
 	*ret = kt; /* before fn runs, which may look there */
-	if (run_is_on(q))
+	if (kthread_run_is_on(q))
 		err = start_task(c, kt);
 	if (err) {
 		slab_free(c, SLAB_KTHREAD, kt);
@@ -104,7 +104,7 @@ void kthread_wake(struct cpu *c, struct kthread *kt)
 	if (__atomic_load_n(&kt->woken, __ATOMIC_RELAXED) || __atomic_exchange_n(&kt->woken, true, __ATOMIC_RELEASE))
 		return;
 	machine_touch(c, machine_pa(c->m, &kt->woken), 1, TOUCH_ATOMIC);
-	if (!run_is_on(c->q))
+	if (!kthread_run_is_on(c->q))
 		return;
 	if (__atomic_load_n(&kt->started, __ATOMIC_ACQUIRE))
 		c->m->ops->wake(c, &kt->task);
@@ -135,7 +135,7 @@ void kthreads_free(struct cpu *c, struct quire *q)
 {
 	struct kthread *kt, *tmp;
 
-	ASSERT(list_empty(&q->kthreads) || !run_is_on(q));
+	ASSERT(list_empty(&q->kthreads) || !kthread_run_is_on(q));
 	list_for_each_entry_safe(kt, tmp, &q->kthreads, link) {
 		list_del(&kt->link);
 		if (!kt->on_demand)

@@ -6,6 +6,8 @@
  */
 #include "mm/lru_int.h"
 
+_Static_assert((int)NR_LRU_ZONES == (int)NR_ZONES, "lists are counted by zone");
+
 void lruvec_init(struct quire *q, struct lruvec *lv, int nid)
 {
 	mlock_init(&lv->lock, RANK_LRU, machine_pa(q->m, &lv->lock));
@@ -178,7 +180,104 @@ ATTR_NOINLINE static void put_some(struct cpu *c, struct frame **heads, unsigned
 		page_free(c, heads[i], frame_order(heads[i]));
 }
 
+/* ---- many at once ---- */
+
+/* A folio at the end of list l, under its lock: isolated onto dst, if nobody else has it to do with. */
+static bool isolate_one(struct cpu *c, struct lruvec *lv, struct frame *f, struct list_head *dst)
+{
+	if (!frame_tryget(c, f))
+		return false; /* it is being freed, and leaves the list itself */
+	if (!folio_test_clear_lru(c, f)) {
+		/* Somebody else has a job with it, who has a reference until he gets this lock: ours is not the last. */
+		frame_put(c, f);
+		return false;
+	}
+	lruvec_del_folio(c, lv, f);
+	frame_set(f, FRAME_ISOLATED);
+	list_add(&f->lru, dst);
+	return true;
+}
+
+ATTR_NOINLINE uint64_t lru_isolate_batch(struct cpu *c, struct lruvec *lv, enum lru_list l, uint64_t nr, unsigned highest,
+					 struct list_head *dst, uint64_t *ret_scanned)
+{
+	enum machine_path prev = machine_work(c, PATH_LRU_ISOLATE, 0);
+	uint64_t scanned = 0, taken = 0, looked = 0;
+	int64_t isolated[NR_LRU_TYPES] = { 0 };
+	struct list_head skipped;
+
+	list_init(&skipped);
+	machine_lock(c, &lv->lock);
+	/* Each is looked at once: those that stay go to the other end. */
+	for (uint64_t most = lv->size[l]; scanned < nr && looked < most && !list_empty(&lv->list[l]);) {
+		struct frame *f = list_entry(lv->list[l].prev, struct frame, lru);
+		uint64_t pages = frame_nr_pages(f);
+
+		(void)machine_work(c, PATH_LRU_ISOLATE, 1);
+		frame_touch(c, f, TOUCH_READ);
+		looked += pages;
+		if (frame_zone(f) > highest) {
+			list_del(&f->lru);
+			list_add(&f->lru, &skipped);
+			continue;
+		}
+		scanned += pages;
+		if (isolate_one(c, lv, f, dst)) {
+			taken += pages;
+			isolated[folio_is_file_lru(f)] += (int64_t)pages;
+		} else {
+			list_del(&f->lru);
+			list_add(&f->lru, &lv->list[l]);
+		}
+	}
+	while (!list_empty(&skipped)) {
+		struct list_head *at = skipped.prev;
+
+		list_del(at);
+		list_add(at, &lv->list[l]);
+	}
+	machine_unlock(c, &lv->lock);
+	for (unsigned t = 0; t < NR_LRU_TYPES; t++) {
+		__atomic_add_fetch(&lv->isolated[t], (uint64_t)isolated[t], __ATOMIC_RELAXED);
+		vmstat_add(c, t ? VM_nr_isolated_file : VM_nr_isolated_anon, isolated[t]);
+	}
+	*ret_scanned = scanned;
+	machine_path(c, prev);
+	return taken;
+}
+
 #define PUT_AT_ONCE 32U /* the lock is held for so many at most */
+
+ATTR_NOINLINE void lru_putback_list(struct cpu *c, struct list_head *folios, bool tail)
+{
+	enum machine_path prev = machine_work(c, PATH_LRU_ISOLATE, 0);
+
+	while (!list_empty(folios)) {
+		struct frame *done[PUT_AT_ONCE];
+		struct lruvec *lv = NULL;
+		unsigned n = 0;
+
+		while (n < PUT_AT_ONCE && !list_empty(folios)) {
+			struct frame *f = list_first_entry(folios, struct frame, lru);
+
+			(void)machine_work(c, PATH_LRU_ISOLATE, 1);
+			list_del(&f->lru);
+			lv = lruvec_relock(c, lv, f);
+			folio_forget_isolated(c, f);
+			lru_set_evictability(c, f);
+			if (tail)
+				lruvec_add_folio_tail(c, lv, f);
+			else
+				lruvec_add_folio(c, lv, f);
+			frame_set(f, FRAME_LRU);
+			lru_recheck(c, lv, f);
+			done[n++] = f;
+		}
+		lruvec_unlock(c, lv);
+		frames_put(c, done, n);
+	}
+	machine_path(c, prev);
+}
 
 void frames_put(struct cpu *c, struct frame **heads, unsigned nr)
 {

@@ -9,7 +9,7 @@
  *     list. FRAME_LRU is taken by clearing it, by whoever holds a reference; so a job is only ever somebody's.
  *  L2 The list follows from FRAME_UNEVICTABLE, else FRAME_ACTIVE and FRAME_SWAPBACKED (without: the file lists, where lazily freed
  *     anonymous folios are too). These bits change under the lruvec's lock while the folio is on a list.
- *  L3 size[] are the sums over the lists, and so are the gauges nr_inactive_anon and so on; nr_isolated_anon and _file those over
+ *  L3 size[] are the sums over the lists, zone_size[][] their parts, and so are the gauges nr_inactive_anon and so on; nr_isolated_anon and _file those over
  *     isolated folios. All are 0 when no user page is left; the isolated ones whenever nobody is at work.
  *  L4 A batch holds a reference on each of its folios. So a folio's references can be more than its holders by those in batches:
  *     who finds too many may empty this CPU's (lru_add_drain) or all (lru_add_drain_all) and look again.

@@ -25,9 +25,12 @@ static inline bool folio_test_clear_lru(struct cpu *c, struct frame *head)
 	return (__atomic_fetch_and(&head->flags, ~FRAME_LRU, __ATOMIC_ACQ_REL) & FRAME_LRU) != 0;
 }
 
-static inline void lruvec_count(struct cpu *c, struct lruvec *lv, enum lru_list l, int64_t pages)
+static inline void lruvec_count(struct cpu *c, struct lruvec *lv, const struct frame *head, enum lru_list l, int64_t pages)
 {
+	uint64_t *zone = &lv->zone_size[frame_zone(head)][l];
+
 	__atomic_store_n(&lv->size[l], lv->size[l] + (uint64_t)pages, __ATOMIC_RELAXED);
+	__atomic_store_n(zone, *zone + (uint64_t)pages, __ATOMIC_RELAXED);
 	vmstat_add(c, lru_gauge(l), pages);
 }
 
@@ -39,7 +42,7 @@ static inline void lruvec_add_folio(struct cpu *c, struct lruvec *lv, struct fra
 	memmap_touch_link(c, lv->list[l].next);
 	frame_touch(c, head, TOUCH_WRITE);
 	list_add(&head->lru, &lv->list[l]);
-	lruvec_count(c, lv, l, (int64_t)frame_nr_pages(head));
+	lruvec_count(c, lv, head, l, (int64_t)frame_nr_pages(head));
 }
 
 static inline void lruvec_add_folio_tail(struct cpu *c, struct lruvec *lv, struct frame *head)
@@ -49,7 +52,7 @@ static inline void lruvec_add_folio_tail(struct cpu *c, struct lruvec *lv, struc
 	memmap_touch_link(c, lv->list[l].prev);
 	frame_touch(c, head, TOUCH_WRITE);
 	list_add_tail(&head->lru, &lv->list[l]);
-	lruvec_count(c, lv, l, (int64_t)frame_nr_pages(head));
+	lruvec_count(c, lv, head, l, (int64_t)frame_nr_pages(head));
 }
 
 static inline void lruvec_del_folio(struct cpu *c, struct lruvec *lv, struct frame *head)
@@ -58,7 +61,7 @@ static inline void lruvec_del_folio(struct cpu *c, struct lruvec *lv, struct fra
 	memmap_touch_link(c, head->lru.next);
 	frame_touch(c, head, TOUCH_WRITE);
 	list_del(&head->lru);
-	lruvec_count(c, lv, folio_lru_list(head), -(int64_t)frame_nr_pages(head));
+	lruvec_count(c, lv, head, folio_lru_list(head), -(int64_t)frame_nr_pages(head));
 }
 
 static inline struct lruvec *lruvec_lock(struct cpu *c, struct frame *head)
@@ -87,6 +90,15 @@ static inline void lruvec_unlock(struct cpu *c, struct lruvec *held)
 	if (held)
 		machine_unlock(c, &held->lock);
 }
+
+/*
+ * Take up to nr pages from the end of list l, for requests that may use zones up to `highest`: onto dst, isolated, with a reference each.
+ * Returns how many pages they have; *ret_scanned: how many were looked at, without those of higher zones.
+ */
+uint64_t lru_isolate_batch(struct cpu *c, struct lruvec *lv, enum lru_list l, uint64_t nr, unsigned highest, struct list_head *dst,
+			   uint64_t *ret_scanned);
+/* Put isolated folios back where their flags say (folio_putback_lru), tail: at the end, with as few locks as that needs. The list is empty then. */
+void lru_putback_list(struct cpu *c, struct list_head *folios, bool tail);
 
 /* A folio that is on no list: which one does it belong on? With the lock of its lruvec. */
 void lru_set_evictability(struct cpu *c, struct frame *head);

@@ -60,7 +60,7 @@ struct found {
 static int check_list(struct quire *q, const struct lruvec *lv, enum lru_list l, struct found *n)
 {
 	const struct list_head *head = &lv->list[l], *prev = head;
-	uint64_t pages = 0;
+	uint64_t pages = 0, zone[NR_LRU_ZONES] = { 0 };
 
 	for (const struct list_head *at = head->next; at != head; prev = at, at = at->next) {
 		const struct frame *f = list_entry(at, const struct frame, lru);
@@ -74,10 +74,14 @@ static int check_list(struct quire *q, const struct lruvec *lv, enum lru_list l,
 		if (folio_lru_list(f) != l || folio_lruvec(q, f) != lv)
 			return invalid(q, "a folio on another list than its own (L2)", p, l, folio_lru_list(f));
 		pages += frame_nr_pages(f);
+		zone[frame_zone(f)] += frame_nr_pages(f);
 		n->folios++;
 	}
 	if (pages != lv->size[l])
 		return invalid(q, "a list's size (L3)", l, lv->size[l], pages);
+	for (unsigned z = 0; z < NR_LRU_ZONES; z++)
+		if (zone[z] != lv->zone_size[z][l])
+			return invalid(q, "a list's size by zone (L3)", l, lv->zone_size[z][l], zone[z]);
 	n->pages[l] += pages;
 	return 0;
 }

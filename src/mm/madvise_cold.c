@@ -103,6 +103,7 @@ static void split_edge(struct cpu *c, struct vma *v, vaddr_t va)
 void madvise_cold(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, bool pageout)
 {
 	struct cold k = { .g = c->pc->gather, .pageout = pageout };
+	struct reclaim_stat stat;
 	struct pt_range w = { .c = c, .v = v, .arg = &k, .huge = cold_huge_pmd, .pte = cold_pte, .keeps = cold_keeps };
 
 	list_init(&k.folios);
@@ -114,5 +115,5 @@ void madvise_cold(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end, bool
 	pt_for_range(&w, start, end);
 	tlb_gather_end(c, k.g);
 	lru_add_drain(c); /* Linux leaves the last few for later */
-	(void)reclaim_folio_list(c, &k.folios);
+	(void)reclaim_folio_list(c, &k.folios, NULL, &stat);
 }

@@ -237,8 +237,10 @@ static int tables_boot(struct quire *q)
 		}
 	}
 	for (unsigned n = 0; n < q->m->nr_nodes; n++) {
-		if (q->m->nodes[n].end_pfn > q->m->nodes[n].start_pfn)
+		if (q->m->nodes[n].end_pfn > q->m->nodes[n].start_pfn) {
+			q->nodes[n].kswapd = boot_carve(q, (int)n, sizeof(struct kthread), CACHE_LINE);
 			q->nodes[n].kcompactd = boot_carve(q, (int)n, sizeof(struct kthread), CACHE_LINE);
+		}
 		if (node_place_memmap(q, (int)n))
 			return -ENOMEM;
 	}

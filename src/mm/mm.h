@@ -43,6 +43,9 @@ struct mm {
 	uint64_t data_rlimit, as_rlimit, memlock_rlimit; /* bytes, ~0 = unlimited */
 	uint64_t def_flags;      /* m: VM_LOCKED after mlockall(MCL_FUTURE) */
 	bool thp_disable;        /* PR_SET_THP_DISABLE */
+	bool oom_victim;         /* a: it is to end, since memory has run out: faults fail (oom.c) */
+	bool oom_skip;           /* a: ... and has not for so long that another one must */
+	int16_t oom_score_adj;   /* -1000 (never) to 1000, in thousandths of memory, as /proc/PID/oom_score_adj */
 
 	int64_t rss_peak;        /* a: pages, highest sum that was followed by a fall: mm_rss_peak */
 	int64_t pgtables_bytes;  /* a */

@@ -145,6 +145,7 @@ struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 	uint64_t since;
 	struct frame *f;
 
+	ASSERT_DEBUG(!(req->gfp & GFP_DIRECT_RECLAIM) || !c->spin_depth);
 	if (req->order > MAX_ORDER || nid < 0 || (unsigned)nid >= c->m->nr_nodes ||
 	    machine_inject(c, INJECT_FRAME_ALLOC, PAGE_SIZE << req->order))
 		return NULL;

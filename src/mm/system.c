@@ -10,6 +10,7 @@
 #include "mm/fault.h"
 #include "mm/kthread.h"
 #include "mm/lru.h"
+#include "mm/reclaim.h"
 #include "mm/swap.h"
 #include "mm/text.h"
 #include "mm/tlb.h"
@@ -18,6 +19,10 @@
 
 /* Who frees and orders memory for the page allocator. */
 static const struct alloc_hooks alloc_hooks = {
+	.wake_kswapd = wakeup_kswapd,
+	.direct_reclaim = try_to_free_pages,
+	.reclaimable_pages = reclaimable_pages,
+	.oom = out_of_memory,
 	.wake_kcompactd = wakeup_kcompactd,
 	.direct_compact = compact_direct,
 	.compact_suitable = compact_zonelist_suitable,
@@ -109,6 +114,7 @@ int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_
 	hugetlb_boot(c, q);
 	for (unsigned i = 0; i < m->nr_nodes; i++)
 		lruvec_init(q, &q->nodes[i].lruvec, (int)i);
+	reclaim_boot(q);
 	m->hooks = (struct machine_hooks){ .fault = mm_fault, .context_switch = mm_switch, .run_begin = run_begin };
 	*ret_q = q;
 	return 0;

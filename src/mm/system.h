@@ -122,7 +122,8 @@ struct quire {
 	uint64_t next_file_id;
 	uint64_t committed_pages; /* atomic: vm.overcommit accounting */
 
-	const struct alloc_hooks *alloc_hooks; /* NULL: none; from the start of reclaim to its end */
+	const struct alloc_hooks *alloc_hooks; /* NULL: none; from boot on reclaim's (kswapd.c) */
+	uint32_t oom_waits;       /* atomic: times that somebody waited for the victim to end (oom.c) */
 
 	bool time_phases;         /* set after boot by whoever wants phases; costs two looks at the clock for each on the host */
 

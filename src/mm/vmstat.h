@@ -58,6 +58,19 @@
 	E(pglazyfree)                                                                               \
 	E(pgactivate)                                                                               \
 	E(pgdeactivate)                                                                             \
+	E(pgrefill) /* active pages that were looked at */                                          \
+	E(pgsteal_kswapd) /* pages that were freed, by whom and of which lists */                   \
+	E(pgsteal_direct)                                                                           \
+	E(pgsteal_anon)                                                                             \
+	E(pgsteal_file)                                                                             \
+	E(pgscan_kswapd) /* inactive pages that were looked at */                                   \
+	E(pgscan_direct)                                                                            \
+	E(pgscan_anon)                                                                              \
+	E(pgscan_file)                                                                              \
+	E(slabs_scanned) /* huge pages on the queue of those to be split */                         \
+	E(pageoutrun) /* times that kswapd set to work */                                           \
+	E(kswapd_low_wmark_hit_quickly)                                                             \
+	E(kswapd_high_wmark_hit_quickly)                                                            \
 	E(pgrotated)                                                                                \
 	E(unevictable_pgs_culled)                                                                   \
 	E(unevictable_pgs_rescued)                                                                  \

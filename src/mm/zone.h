@@ -96,6 +96,8 @@ struct zone {
 	struct zone_compact compact __attribute__((aligned(64)));
 };
 
+struct kthread;
+
 struct node {
 	int nid;
 	struct zone zones[NR_ZONES];
@@ -107,6 +109,11 @@ struct node {
 	uint64_t movable_pfn; /* c: where ZONE_MOVABLE starts; the node's end where it has none */
 	paddr_t boot_next, boot_limit; /* memmap.c, while booting: where this node's next structure goes */
 	struct lruvec lruvec;
+	/* kswapd.c; atomic */
+	struct kthread *kswapd;      /* c: begins when it is first needed; NULL: there was no memory for it */
+	uint8_t kswapd_order, kswapd_highest; /* asked of it since it last looked; highest: enum zone_type + 1, 0: nothing */
+	uint32_t kswapd_failures;    /* times in a row that it found nothing to free */
+	uint64_t shrink_deferred;    /* huge pages to split that were too few to begin with (vmscan.c) */
 };
 
 struct alloc_req {

@@ -251,13 +251,21 @@ static void line(struct work_task *k)
 	k->value_from_go = kb_per_s(k->bytes, k->done_ns - k->go_ns);
 }
 
+/* What the page at va is to hold, which this task has not stored to. */
+static uint64_t page_original(const struct walk *s, vaddr_t va)
+{
+	struct work *w = s->k->w;
+
+	return w->file ? file_tag(w->file, (s->k->nr * w->task_bytes + (va - s->base)) >> PAGE_SHIFT) : 0;
+}
+
 /* What this task has stored is there; where it may not have come by, its or nothing. */
 static bool verify(struct walk *s, bool whole)
 {
 	struct work_task *k = s->k;
 
 	for (vaddr_t va = s->base; va < s->base + k->w->task_bytes; va += PAGE_SIZE) {
-		if (!work_verify(k, va, s->write ? page_value(s, va) : 0, !whole || k->w->kind->random) || !work_point(k))
+		if (!work_verify(k, va, s->write ? page_value(s, va) : page_original(s, va), !whole || k->w->kind->random) || !work_point(k))
 			return false;
 	}
 	return true;
@@ -286,7 +294,8 @@ bool usemem_run(struct work_task *k)
 	s.timed = s.timed_4k || w->q->knobs.thp_enabled != THP_NEVER || w->kind->hugetlb;
 	s.insns = (s.write ? INSNS_STORE : INSNS_LOAD) + (w->kind->random ? INSNS_RANDOM : 0);
 	if (!w->kind->prealloc) {
-		int64_t r = work_mmap(k, w->task_bytes, work_map_flags(w), NULL);
+		int64_t r = w->file ? work_mmap_at(k, w->task_bytes, UAPI_PROT_READ, UAPI_MAP_SHARED, w->file, k->nr * w->task_bytes) :
+				      work_mmap(k, w->task_bytes, work_map_flags(w), NULL);
 
 		if (r < 0)
 			return work_failed(k, (int)r);

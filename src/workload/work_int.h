@@ -35,6 +35,7 @@ struct workload_kind {
 	bool file, shared;     /* will-it-scale's maps: on a file; mapped shared */
 	bool hotplug;          /* boot.c */
 	bool advise;           /* thpscale: MADV_HUGEPAGE on what is faulted */
+	unsigned passes;         /* usemem: default; 0: once */
 	unsigned memory_percent; /* default size: of the machine's memory; 0: the table's */
 	bool common_file;      /* a file of all tasks' bytes and 16 MiB */
 	void (*conclude)(struct work *w); /* puts the workload's own figures together; may be NULL */

@@ -45,6 +45,11 @@ static const struct workload_kind thpscale_advised = {
 	.run = thpscale_run, .memory_percent = 80, .common_file = true, .conclude = thpscale_conclude, .advise = true
 };
 static const struct workload_kind split = { .run = split_run, .conclude = split_conclude };
+static const struct workload_kind pressure_seq = { .run = usemem_run, .usemem = true, .memory_percent = 150, .passes = 2 };
+static const struct workload_kind pressure_rand = { .run = usemem_run, .usemem = true, .memory_percent = 150, .passes = 2, .random = true };
+static const struct workload_kind pressure_file = {
+	.run = usemem_run, .usemem = true, .memory_percent = 150, .passes = 2, .readonly = true, .common_file = true
+};
 static const struct workload_kind boot = { 0 };
 static const struct workload_kind hotplug = { .hotplug = true };
 static const struct workload_kind tlb_flush3 = { .run = wis_tlb_flush, .file = true, .shared = true };
@@ -99,6 +104,12 @@ const struct workload workload_table[] = {
 	       true, cow_seq_hugetlb),
 	USEMEM("anon-w-seq-mt-hugetlb", "-t TASKS -O -U SIZE/TASKS", "anon-w-seq-mt on 2 MiB pages of the pool", GIB / 4, true,
 	       write_seq_hugetlb),
+	USEMEM("usemem-pressure", "-n TASKS --repeat 2 SIZE/TASKS",
+	       "processes write one and a half times the machine's memory in order, twice: needs swap", GIB, false, pressure_seq),
+	USEMEM("usemem-pressure-rand", "-n TASKS --repeat 2 --random SIZE/TASKS",
+	       "as usemem-pressure, words in random order with repetition", GIB, false, pressure_rand),
+	USEMEM("usemem-pressure-file", "-n TASKS --repeat 2 --readonly -f FILE SIZE/TASKS",
+	       "processes read a mapped file one and a half times as large as the machine's memory in order, twice", GIB, false, pressure_file),
 	WIS("page_fault1", "map 128 MiB of anonymous memory, store a byte to each page (an operation), unmap, again", 128 * MIB, false,
 	    page_fault1),
 	WIS("page_fault2", "as page_fault1, on a private map of a file: a copy of a cached page an operation", 128 * MIB, false, page_fault2),
@@ -134,6 +145,11 @@ const struct workload workload_table[] = {
 	  "descriptors_per_s", "descriptors/s", 8 * GIB, false, true, &hotplug, false, true },
 };
 const size_t workload_count = ARRAY_SIZE(workload_table);
+
+unsigned work_memory_percent(const struct workload *w)
+{
+	return w->kind->memory_percent;
+}
 
 const struct workload *workload_find(const char *name)
 {

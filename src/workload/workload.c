@@ -304,8 +304,8 @@ static int share_out(struct work *w)
 
 	if (w->kind->prealloc)
 		share = !w->kind->prefault ? 1 : w->w->threads ? 2 : share + 1;
-	if (!size && w->kind->memory_percent)
-		size = memory_of(w->m) / 100 * w->kind->memory_percent;
+	if (!size && (w->o->size_percent || w->kind->memory_percent))
+		size = memory_of(w->m) * (w->o->size_percent ? w->o->size_percent : w->kind->memory_percent) / 100;
 	if (size || !w->w->per_task)
 		size = (size ? size : w->w->size) / share;
 	else
@@ -375,7 +375,7 @@ static int prepare(struct work *w)
 	if (!w->model && w->nr >= w->m->nr_cpus)
 		return refuse(w, "more tasks than this machine has CPUs beside the parent's"); /* a thread keeps its CPU */
 	w->step = o->step ? o->step : 8;
-	w->passes = MAX(o->passes, 1U);
+	w->passes = o->passes ? o->passes : MAX(w->kind->passes, 1U);
 	w->limit_ns = o->limit_ns;
 	if (!w->limit_ns && !o->ops && !w->kind->usemem)
 		w->limit_ns = w->model ? 50000000ULL : 5000000000ULL;

@@ -36,15 +36,18 @@ struct workload {
 extern const struct workload workload_table[];
 extern const size_t workload_count;
 
+/* Its default size is so many per cent of the machine's memory, 0: a number of bytes. */
+unsigned work_memory_percent(const struct workload *w);
 const struct workload *workload_find(const char *name);
 
 struct workload_options {
 	unsigned tasks;       /* 0: as many as the machine has CPUs */
 	uint64_t size;        /* bytes, all tasks together (copy-on-write cases: the parent's included); 0: the workload's default */
+	unsigned size_percent; /* ... or so many per cent of the machine's memory; 0: see size */
 	uint64_t step;        /* usemem: bytes from access to access; a multiple of 8; 0: 8 */
 	uint64_t think_ns;    /* usemem: busy on each page that is entered */
 	uint64_t stagger_ns;  /* each task waits a random time below this after the go: out of step, as long runs get by themselves */
-	unsigned passes;      /* usemem: times over the memory; 0: once */
+	unsigned passes;      /* usemem: times over the memory; 0: the workload's, which is once but for usemem-pressure */
 	uint64_t limit_ns;    /* the machine's time from the go on; 0: usemem none, will-it-scale 50 ms on the model, 5 s on the host */
 	uint64_t ops;         /* limit of each task in will-it-scale's operations, or usemem's accesses; 0: none */
 	uint64_t seed;

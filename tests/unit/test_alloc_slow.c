@@ -144,6 +144,7 @@ static struct world *world(unsigned nodes)
 	assert_non_null(w);
 	boot_with(&w->b, &(struct null_options){ .node_bytes = 128ULL << 20, .nr_nodes = nodes, .nr_cpus = nodes }, &k);
 	w->z = &w->b.q->nodes[0].zones[ZONE_DMA32];
+	w->b.q->alloc_hooks = NULL;
 	for (struct frame *f; (f = take(w->b.c, 0, GFP_HIGHUSER_MOVABLE, NID_NONE));)
 		w->f[w->nr++] = f;
 	sc = (struct script){ .held = w->f, .nr_held = w->nr, .woken_nid = -1 };

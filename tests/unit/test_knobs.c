@@ -205,7 +205,7 @@ static void test_nearest(void **state)
 	near("max_map_cuont", "vm.max_map_count");
 	near("", NULL);
 	near("x", NULL);
-	near("swappiness", NULL);
+	near("swappiness", "vm.swappiness");
 	near("kernel.panic_on_oops", NULL);
 	near("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", NULL);
 }

@@ -206,11 +206,163 @@ static void shared_memory(void **state)
 	world_end(w);
 }
 
+/* ---- memory that runs short ---- */
+
+/* Frames until there are none; all are given back. */
+static uint64_t take_all(struct world *w, unsigned gfp)
+{
+	struct alloc_req r = { .gfp = gfp, .nid = NID_NONE };
+	struct list_head all;
+	uint64_t n = 0;
+	struct frame *f;
+
+	list_init(&all);
+	while ((f = page_alloc(w->c, &r))) {
+		list_add(&f->lru, &all);
+		n++;
+	}
+	while (!list_empty(&all)) {
+		f = list_first_entry(&all, struct frame, lru);
+		list_del(&f->lru);
+		frame_put(w->c, f);
+	}
+	return n;
+}
+
+/* Pages of a file until memory is full of them. */
+static struct mfile *fill_cache(struct world *w, uint64_t pages)
+{
+	struct mfile *f;
+
+	w->q->knobs.read_ahead_kb = 0;
+	assert_ok(file_create(w->c, w->q, 0, PAGES(pages), false, &f));
+	for (uint64_t i = 0; i < pages; i++)
+		assert_ok(file_rw(w->c, f, PAGES(i), 1, false));
+	return f;
+}
+
+static void cache_gives_way(void **state)
+{
+	struct world *w = world_new(1, 128 * MIB);
+	struct mm *mm = mm_new(w);
+	struct mfile *f, *dirty;
+	uint64_t free = memory_free_pages(w->q, NID_NONE), cached;
+	pfn_t pin;
+
+	(void)state;
+	/* Of a file twice as large as memory all pages can be read, one after another. */
+	f = fill_cache(w, 2 * free);
+	world_check(w);
+	cached = (uint64_t)count_of(w, VM_nr_file_pages);
+	assert_true(cached > free / 2 && cached < free);
+	assert_int_equal(count_of(w, VM_pgsteal_direct) + count_of(w, VM_pgsteal_kswapd), 2 * free - cached);
+	assert_int_equal(count_of(w, VM_pgsteal_file), count_of(w, VM_pgsteal_direct) + count_of(w, VM_pgsteal_kswapd));
+	assert_int_equal(count_of(w, VM_pgsteal_anon) + count_of(w, VM_pgscan_anon), 0);
+	assert_true(count_of(w, VM_pgscan_file) >= count_of(w, VM_pgsteal_file));
+	assert_true(count_of(w, VM_allocstall_normal) + count_of(w, VM_allocstall_movable) + count_of(w, VM_allocstall_dma32) > 0);
+	/* Pinned, locked in memory, written: these stay when all else goes. */
+	assert_ok(file_create(w->c, w->q, 0, PAGES(8), false, &dirty));
+	map_shared(w, mm, AREA, dirty);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(load(w, AREA + PAGES(i)) != 0);
+	store(w, AREA + PAGES(2), 42);
+	assert_int_equal(mm_pin(w->c, mm, AREA, 1, false, &pin), 0);
+	assert_ok(mm_mlock(w->c, mm, AREA + PAGES(1), PAGE_SIZE, false));
+	struct frame *kept[3] = { page_at(w, mm, AREA), page_at(w, mm, AREA + PAGES(1)), page_at(w, mm, AREA + PAGES(2)) };
+
+	assert_true(take_all(w, GFP_HIGHUSER_MOVABLE) > free - 3 * free / 100);
+	world_check(w);
+	assert_int_equal(count_of(w, VM_nr_isolated_anon) + count_of(w, VM_nr_isolated_file), 0);
+	assert_true(count_of(w, VM_nr_file_pages) <= 32 + 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_ptr_equal(file_lookup(w->c, dirty, i), kept[i]);
+		frame_put(w->c, kept[i]);
+	}
+	assert_int_equal(load(w, AREA + PAGES(2)), 42);
+	mm_unpin(w->c, &pin, 1);
+	mm_end(w, mm);
+	file_put(w->c, dirty);
+	file_put(w->c, f);
+	world_end(w);
+}
+
+/* Pages that are used stay, those that were read once go. */
+static void used_pages_stay(void **state)
+{
+	struct world *w = world_new(1, 128 * MIB);
+	uint64_t free = memory_free_pages(w->q, NID_NONE), hot = free / 8, there = 0;
+	struct mfile *f, *stream;
+
+	(void)state;
+	f = fill_cache(w, hot);
+	for (unsigned k = 0; k < 2; k++)
+		for (uint64_t i = 0; i < hot; i++)
+			assert_ok(file_rw(w->c, f, PAGES(i), 1, false));
+	stream = fill_cache(w, 2 * free);
+	for (uint64_t i = 0; i < hot; i++) {
+		struct frame *page = file_lookup(w->c, f, i);
+
+		there += page != NULL;
+		if (page)
+			frame_put(w->c, page);
+	}
+	assert_int_equal(there, hot);
+	assert_true(lists(w, LRU_ACTIVE_FILE) >= (int64_t)hot);
+	file_put(w->c, stream);
+	file_put(w->c, f);
+	world_end(w);
+}
+
+/* Parts of huge pages that nobody maps are memory that can be had back. */
+static void shrinker(void **state)
+{
+	struct world *w = world_new(1, 128 * MIB);
+	struct mm *mm = mm_new(w);
+	uint64_t free, got;
+
+	(void)state;
+	w->q->knobs.thp_enabled = THP_ALWAYS;
+	map_at(w, mm, AREA, 32 * MIB, RW);
+	for (unsigned i = 0; i < 16; i++)
+		store(w, AREA + i * 2 * MIB, i + 1);
+	assert_int_equal(count_of(w, VM_thp_fault_alloc), 16);
+	for (unsigned i = 0; i < 16; i++)
+		assert_ok(mm_madvise(w->c, mm, AREA + i * 2 * MIB + PAGES(1), PAGES(511), UAPI_MADV_DONTNEED));
+	assert_int_equal(deferred_split_count(w->q, 0), 16);
+	free = memory_free_pages(w->q, NID_NONE);
+	got = take_all(w, GFP_HIGHUSER_MOVABLE);
+	assert_true(got > free);
+	assert_int_equal(count_of(w, VM_thp_split_page), 16);
+	assert_true(count_of(w, VM_slabs_scanned) >= 16);
+	assert_int_equal(deferred_split_count(w->q, 0), 0);
+	for (unsigned i = 0; i < 16; i++)
+		assert_int_equal(load(w, AREA + i * 2 * MIB), i + 1);
+	world_check(w);
+	mm_end(w, mm);
+	world_end(w);
+}
+
+/* Who may not wait gets what is there, and nothing is freed for him. */
+static void no_reclaim_for_those_who_cannot_wait(void **state)
+{
+	struct world *w = world_new(1, 128 * MIB);
+	uint64_t free = memory_free_pages(w->q, NID_NONE);
+	struct mfile *f = fill_cache(w, 2 * free);
+	int64_t cached = count_of(w, VM_nr_file_pages);
+
+	(void)state;
+	assert_true(take_all(w, GFP_NOWAIT | GFP_MOVABLE) < free / 10);
+	assert_int_equal(count_of(w, VM_nr_file_pages), cached);
+	file_put(w->c, f);
+	world_end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pages_of_files), cmocka_unit_test(lazily_freed), cmocka_unit_test(huge_pages), cmocka_unit_test(cold_pages),
-		cmocka_unit_test(shared_memory),
+		cmocka_unit_test(shared_memory), cmocka_unit_test(cache_gives_way), cmocka_unit_test(used_pages_stay), cmocka_unit_test(shrinker),
+		cmocka_unit_test(no_reclaim_for_those_who_cannot_wait),
 	};
 
 	return test_run(tests);

@@ -555,8 +555,7 @@ static void placement_chooses_nodes(void **state)
 static void out_of_memory_is_reported(void **state)
 {
 	const struct workload_options o = { .tasks = 2, .size = 600 * MIB, .step = 4096, .check = true };
-	static const char *const names[] = { "anon-w-seq", "anon-cow-seq", "anon-cow-seq-mt", "anon-w-rand-mt", "page_fault1",
-					     "page_fault2" };
+	static const char *const names[] = { "anon-w-seq", "anon-cow-seq", "anon-cow-seq-mt", "anon-w-rand-mt", "page_fault1" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {

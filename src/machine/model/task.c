@@ -567,6 +567,7 @@ void sched_tasks_abandon(struct model *md)
 		sc->unparked = false;
 		sc->held.nr = 0;
 		c->lock_depth = 0;
+		c->spin_depth = 0;
 		c->current = NULL;
 		c->need_resched = false;
 		c->run_until_ps = SCHED_NEVER;
