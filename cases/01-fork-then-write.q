@@ -39,3 +39,11 @@ expect[base] ledger.unmapped == N
 expect[base] vmstat.thp_deferred_split_page == N
 expect[huge] ledger.unmapped == 0
 expect ledger.adds_up
+
+# When memory is short the parts that nobody maps can be had back, and since 6.12 those that hold only zeros.
+S = deferred_split
+expect[base] S == N
+expect[base] vmstat.thp_split_page == N
+expect[base] ledger.unmapped == 0
+expect[base] rss == N*4096
+expect[huge] S == 0 && rss == N*2M

@@ -121,12 +121,12 @@ static void gen_madvise(struct gen *g)
 	static const char *const advices[] = {
 		"normal", "random", "sequential", "willneed", "dontneed", "dontneed", "dontneed", "free", "free", "dontfork", "dofork", "hugepage",
 		"hugepage", "nohugepage", "dontdump", "dodump", "wipeonfork", "keeponfork", "populate_read", "populate_write", "populate_write",
-		"dontneed_locked", "1234", "cold", "pageout",
+		"dontneed_locked", "collapse", "1234", "cold", "pageout",
 	};
 
 	fprintf(g->to, "madvise ");
 	range(g);
-	fprintf(g->to, " %s", g->huge && one_in(g, 3) ? "hugepage" : advices[below(g, ARRAY_SIZE(advices))]);
+	fprintf(g->to, " %s", g->huge && one_in(g, 3) ? one_in(g, 3) ? "collapse" : "hugepage" : advices[below(g, ARRAY_SIZE(advices))]);
 }
 
 static void gen_msync(struct gen *g)

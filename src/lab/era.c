@@ -17,6 +17,10 @@
 static const struct era_line table[] = {
 	{ "transparent_hugepage.defrag", "always", 0, "a fault waited for a huge page to be made, asked for or not" },
 	{ "transparent_hugepage.defrag", "madvise", VERSION(4, 6), "only faults of areas that asked for huge pages wait" },
+	{ "transparent_hugepage.shrink_underused", "0", 0, "a huge page of which most is zeros stayed whole" },
+	{ "transparent_hugepage.shrink_underused", "1", VERSION(6, 12), "it is split when memory is short, and its parts of zeros are given back" },
+	{ "quire.split_zero_to_shared", "0", 0, "a split kept parts of zeros" },
+	{ "quire.split_zero_to_shared", "1", VERSION(6, 12), "it maps the shared page of zeros instead" },
 	{ "quire.huge_clear_order", "linear", 0, "a huge page was cleared from its first to its last 4 KiB" },
 	{ "quire.huge_clear_order", "target_last", VERSION(4, 14), "commit c79b57e462b5: what is about to be accessed is cleared last" },
 	{ "quire.huge_copy_order", "linear", 0, "a huge page was copied from its first to its last 4 KiB" },

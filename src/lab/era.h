@@ -9,7 +9,7 @@
 
 #include "base/compiler.h"
 
-#define ERA_MAX_LINES 16  /* settings of an era */
+#define ERA_MAX_LINES 32  /* settings of an era */
 #define ERA_MAX_SETS 64   /* --set beside them */
 #define ERA_TEXT 96
 

@@ -136,6 +136,7 @@ static int64_t do_range(struct running *r, struct cpu *c, const struct schedules
 				op->kind == SOP_DONTNEED ? UAPI_MADV_DONTNEED :
 				op->kind == SOP_POPULATE ? UAPI_MADV_POPULATE_WRITE :
 				op->kind == SOP_HUGE	 ? UAPI_MADV_HUGEPAGE :
+				op->kind == SOP_COLLAPSE ? UAPI_MADV_COLLAPSE :
 							   UAPI_MADV_NOHUGEPAGE);
 	}
 	oracle_tick(&w->o);

@@ -5,7 +5,7 @@
  *   area NAME PAGES           a place for memory, 1 GiB from the next, on a 2 MiB boundary
  *   setup | task NAME [cpu N] | child NAME [cpu N]      begins a section; a child begins with `fork NAME` elsewhere
  *   map A | unmap A PAGES | read A PAGES | write A PAGES | protect A PAGES none,r,rw | dontneed A PAGES | populate A PAGES
- *   move A PAGES B | huge A | nohuge A | lock A PAGES | unlock A PAGES | pin A PAGE | pinread A PAGE
+ *   move A PAGES B | huge A | nohuge A | collapse A | lock A PAGES | unlock A PAGES | pin A PAGE | pinread A PAGE
  *   poke | unpin
  *   split A PAGE | migrate A PAGES | shrink      the folio at a page; pages to other frames; all huge pages with unmapped parts
  *   defer A PAGE | pending      a flush is put off, as for an entry that was cleared (made at the task's end); who changes entries looks for such
@@ -33,7 +33,7 @@ static const struct {
 	[SOP_MAP] = { "map", ARG_AREA }, [SOP_UNMAP] = { "unmap", ARG_AREA | ARG_PAGES }, [SOP_READ] = { "read", ARG_AREA | ARG_PAGES },
 	[SOP_WRITE] = { "write", ARG_AREA | ARG_PAGES }, [SOP_PROTECT] = { "protect", ARG_AREA | ARG_PAGES | ARG_PROT },
 	[SOP_DONTNEED] = { "dontneed", ARG_AREA | ARG_PAGES }, [SOP_POPULATE] = { "populate", ARG_AREA | ARG_PAGES },
-	[SOP_MOVE] = { "move", ARG_AREA | ARG_PAGES | ARG_TO }, [SOP_HUGE] = { "huge", ARG_AREA }, [SOP_NOHUGE] = { "nohuge", ARG_AREA },
+	[SOP_MOVE] = { "move", ARG_AREA | ARG_PAGES | ARG_TO }, [SOP_HUGE] = { "huge", ARG_AREA }, [SOP_NOHUGE] = { "nohuge", ARG_AREA }, [SOP_COLLAPSE] = { "collapse", ARG_AREA },
 	[SOP_LOCK] = { "lock", ARG_AREA | ARG_PAGES }, [SOP_UNLOCK] = { "unlock", ARG_AREA | ARG_PAGES },
 	[SOP_PIN] = { "pin", ARG_AREA | ARG_PAGES }, [SOP_PINREAD] = { "pinread", ARG_AREA | ARG_PAGES }, [SOP_POKE] = { "poke", ARG_NONE }, [SOP_UNPIN] = { "unpin", ARG_NONE },
 	[SOP_FORK] = { "fork", ARG_NEW_SPACE }, [SOP_VISIT] = { "visit", ARG_SPACE | ARG_AREA | ARG_PAGES }, [SOP_KERNEL] = { "kernel", ARG_NONE },
@@ -438,6 +438,17 @@ const struct schedules_builtin schedules_builtins[] = {
 	  "task shrinker\n shrink\n read a 0\n shrink\n"
 	  "task writer\n write a 0-1\n read a 0-1\n write a 12\n read a 12\n"
 	  "task unmapper\n dontneed a 1-9\n read a 1\n unmap a 400-511\n" },
+	/* b leaves a huge page on the list of the collapser's CPU: there is no need to make room for one. */
+	{ "collapse", "base pages become a huge page, against accesses, DONTNEED, mprotect, munmap and pins",
+	  "set transparent_hugepage.enabled=madvise\narea a 512\narea b 512\n setup\n map b\n huge b\n write b 0\n map a\n unmap b 0-511\n write a 0-2\n"
+	  "task collapser\n collapse a\n read a 0-1\n write a 0\n"
+	  "task writer\n write a 0-2\n read a 0-2\n write a 0-2\n write a 0-2\n read a 0-2\n write a 0-2\n"
+	  "task changer\n dontneed a 1\n protect a 2 r\n pin a 0\n unpin\n protect a 2 rw\n read a 2\n unmap a 2-511\n" },
+	{ "collapse-fork", "the same against a fork and the child's copies",
+	  "set transparent_hugepage.enabled=madvise\narea a 512\narea b 512\n setup\n map b\n huge b\n write b 0\n map a\n unmap b 0-511\n write a 0\n write a 7\n"
+	  "task collapser\n fork k\n collapse a\n write a 0\n read a 7\n"
+	  "task writer\n write a 0\n write a 7\n read a 0\n write a 7\n"
+	  "child k\n read a 7\n write a 0\n read a 0\n dontneed a 0\n read a 7\n exit\n" },
 	{ "huge-fault", "first faults of one huge page by several CPUs",
 	  ALWAYS "area a 512\n setup\n map a\n"
 	  "task one\n write a 0\n read a 1\n read a 511\n"

@@ -89,6 +89,10 @@
 	PATH(SPLIT_FRAMES, "split of a folio: its descriptor", "split_frames")                      \
 	PATH(DEFERRED_SPLIT, "split of a folio: queue", "deferred_split_folio,deferred_split_unqueue,deferred_enqueue")          \
 	PATH(TLB_BATCH, "TLB: a flush put off", "tlb_batch_add,batch_remember,batch_add_cpus,mark_generation") \
+	PATH(COLLAPSE_SCAN, "collapse: look at an entry", "look,look_entry,look_page,find_table,collapse_range") \
+	PATH(COLLAPSE, "collapse: an entry", "attempt,replace,isolate_all,isolate_entry,isolate_folio,copy_all,drop_old,install,release_isolated") \
+	PATH(KHUGEPAGED, "khugepaged: an area", "scan_mm,scan_range")                              \
+	PATH(PAGE_IS_ZERO, "page of zeros: looked through", "frame_is_zero")                       \
 	PATH(ZAP, "page tables: unmap a page", "zap_pte")                                           \
 	PATH(SCAN_TABLES, "page tables: scan an entry", "pt_for_range,range_ptes,range_huge")        \
 	PATH(ZAP_HUGE, "page tables: unmap a huge page", "zap_huge_pmd")                            \

@@ -1,8 +1,9 @@
 /*
  * The queue of huge pages to split, one a node, and its shrinker.
  *
- * The shrinker takes folios off the queue with a reference each, and gives back to it those that it could not split: they are
- * still there to be split. While one is in the shrinker's hands its link is on the shrinker's own list; others may take it off that too
+ * The shrinker takes folios off the queue with a reference each, and gives back to it those with unmapped parts that it could not split:
+ * they are still there to be split. What was on it only because it might be underused and is not, or could not be split, is taken for
+ * used. While one is in the shrinker's hands its link is on the shrinker's own list; others may take it off that too
  * (it is being split or freed elsewhere), so that list is only looked at under the queue's lock.
  */
 #include "mm/deferred_split.h"
@@ -48,19 +49,33 @@ static void deferred_enqueue(struct cpu *c, struct deferred_queue *d, struct fra
 	d->len++;
 }
 
-ATTR_NOINLINE void deferred_split_folio(struct cpu *c, struct frame *folio)
+/* Under the lock: on no list any more. Whoever then sees it without the flag may do with the link as he likes. */
+static void dequeue(struct cpu *c, struct deferred_queue *d, struct frame *folio)
+{
+	frame_touch(c, folio + 1, TOUCH_WRITE);
+	list_del(link_of(folio));
+	d->len--;
+	__atomic_and_fetch(&folio->flags, ~FRAME_DEFERRED, __ATOMIC_RELEASE);
+}
+
+static bool is_queued(const struct frame *folio)
+{
+	return (__atomic_load_n(&folio->flags, __ATOMIC_ACQUIRE) & FRAME_DEFERRED) != 0;
+}
+
+ATTR_NOINLINE void deferred_split_folio(struct cpu *c, struct frame *folio, bool partly)
 {
 	struct deferred_queue *d = queue_of(c, folio);
 
-	if (frame_flags(folio) & FRAME_DEFERRED)
+	if (partly)
+		vmstat_inc(c, VM_thp_deferred_split_page);
+	if (is_queued(folio))
 		return;
 	enum machine_path prev = machine_work(c, PATH_DEFERRED_SPLIT, 1);
 
 	machine_lock(c, &d->lock);
-	if (!(frame_flags(folio) & FRAME_DEFERRED) && list_empty(link_of(folio))) {
+	if (!is_queued(folio))
 		deferred_enqueue(c, d, folio);
-		vmstat_inc(c, VM_thp_deferred_split_page);
-	}
 	machine_unlock(c, &d->lock);
 	machine_path(c, prev);
 }
@@ -69,15 +84,11 @@ ATTR_NOINLINE void deferred_split_unqueue(struct cpu *c, struct frame *folio)
 {
 	struct deferred_queue *d = queue_of(c, folio);
 
-	if (!(frame_flags(folio) & FRAME_PARTIALLY_MAPPED))
-		return; /* never was on it */
+	if (!is_queued(folio))
+		return;
 	machine_lock(c, &d->lock);
-	if (frame_flags(folio) & FRAME_DEFERRED) {
-		frame_clear(folio, FRAME_DEFERRED);
-		d->len--;
-	}
-	frame_touch(c, folio + 1, TOUCH_WRITE);
-	list_del(link_of(folio));
+	if (is_queued(folio))
+		dequeue(c, d, folio);
 	machine_unlock(c, &d->lock);
 }
 
@@ -93,11 +104,12 @@ static void isolate(struct cpu *c, struct deferred_queue *d, uint64_t nr, struct
 	while (nr-- && !list_empty(&d->list)) {
 		struct frame *folio = folio_of(d->list.next);
 
-		list_del(link_of(folio));
-		frame_clear(folio, FRAME_DEFERRED);
-		d->len--;
-		if (frame_tryget(c, folio))
+		if (frame_tryget(c, folio)) {
+			list_del(link_of(folio));
 			list_add_tail(link_of(folio), mine);
+		} else {
+			dequeue(c, d, folio);
+		}
 	}
 	machine_unlock(c, &d->lock);
 }
@@ -109,7 +121,7 @@ static struct frame *take(struct cpu *c, struct deferred_queue *d, struct list_h
 	machine_lock(c, &d->lock);
 	if (!list_empty(mine)) {
 		folio = folio_of(mine->next);
-		list_del(link_of(folio));
+		dequeue(c, d, folio);
 	}
 	machine_unlock(c, &d->lock);
 	return folio;
@@ -118,9 +130,50 @@ static struct frame *take(struct cpu *c, struct deferred_queue *d, struct list_h
 static void give_back(struct cpu *c, struct deferred_queue *d, struct frame *folio)
 {
 	machine_lock(c, &d->lock);
-	if (!(frame_flags(folio) & FRAME_DEFERRED) && list_empty(link_of(folio)))
+	if (!is_queued(folio))
 		deferred_enqueue(c, d, folio);
 	machine_unlock(c, &d->lock);
+}
+
+static bool is_partly_mapped(const struct frame *folio)
+{
+	return (frame_flags(folio) & FRAME_PARTIALLY_MAPPED) != 0;
+}
+
+/* Has it more parts of zeros than khugepaged would have filled in? Looked at only as far as needed for the answer. */
+static bool thp_underused(struct cpu *c, const struct frame *folio)
+{
+	unsigned limit = c->q->knobs.khugepaged_max_ptes_none, zeros = 0, others = 0;
+	pfn_t first = frame_pfn(c->m, folio);
+
+	if (limit == HPAGE_PMD_NR - 1 || frame_order(folio) != HPAGE_PMD_ORDER)
+		return false;
+	for (unsigned i = 0; i < HPAGE_PMD_NR; i++) {
+		if (!frame_is_zero(c, pfn_add(first, i))) {
+			if (++others >= HPAGE_PMD_NR - limit)
+				return false;
+		} else if (++zeros > limit) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* One folio in the shrinker's hands, with its reference. Was it split? */
+static bool shrink(struct cpu *c, struct deferred_queue *d, struct frame *folio)
+{
+	bool underused = !is_partly_mapped(folio) && c->q->knobs.thp_shrink_underused && thp_underused(c, folio);
+	int rc = -EBUSY;
+
+	if ((underused || is_partly_mapped(folio)) && folio_trylock(c, folio)) {
+		rc = folio_split(c, folio, NULL, NULL);
+		folio_unlock(c, folio);
+	}
+	if (!rc && underused)
+		vmstat_inc(c, VM_thp_underused_split_page);
+	if (rc && is_partly_mapped(folio))
+		give_back(c, d, folio);
+	return !rc;
 }
 
 uint64_t deferred_split_scan(struct cpu *c, int nid, uint64_t nr)
@@ -133,16 +186,7 @@ uint64_t deferred_split_scan(struct cpu *c, int nid, uint64_t nr)
 	list_init(&mine);
 	isolate(c, d, nr, &mine);
 	while ((folio = take(c, d, &mine))) {
-		int rc = -EBUSY;
-
-		if (folio_trylock(c, folio)) {
-			rc = folio_split(c, folio, NULL, NULL);
-			folio_unlock(c, folio);
-		}
-		if (rc)
-			give_back(c, d, folio);
-		else
-			done++;
+		done += shrink(c, d, folio);
 		frame_put(c, folio);
 	}
 	return done;
@@ -166,7 +210,7 @@ int deferred_split_validate(struct quire *q)
 
 		for (struct list_head *l = d->list.next; l != &d->list; l = l->next, n++) {
 			struct frame *folio = folio_of(l);
-			uint64_t want = FRAME_HEAD | FRAME_DEFERRED | FRAME_PARTIALLY_MAPPED, at = frame_pfn(q->m, folio).v;
+			uint64_t want = FRAME_HEAD | FRAME_DEFERRED, at = frame_pfn(q->m, folio).v;
 
 			if (n == d->len || l->next->prev != l)
 				return invalid(q, "links or length", at);

@@ -15,6 +15,30 @@ void frame_touch_charged(struct cpu *c, const struct frame *f, enum touch_kind k
 	machine_touch(c, frame_desc_pa(c->q, f), sizeof(*f), kind);
 }
 
+/* Where contents are tags, 0 is what clearing leaves, and any store changes it. */
+bool frame_looks_zero(const struct machine *m, pfn_t p)
+{
+	const uint64_t *w;
+
+	if (m->tags)
+		return !__atomic_load_n(&m->tags[p.v], __ATOMIC_RELAXED);
+	w = machine_ptr(m, pfn_to_paddr(p));
+	for (unsigned i = 0; i < PAGE_SIZE / sizeof(*w); i++)
+		if (__atomic_load_n(&w[i], __ATOMIC_RELAXED))
+			return false;
+	return true;
+}
+
+ATTR_NOINLINE bool frame_is_zero(struct cpu *c, pfn_t p)
+{
+	bool zero = frame_looks_zero(c->m, p);
+	enum machine_path prev = machine_work(c, PATH_PAGE_IS_ZERO, zero);
+
+	machine_touch(c, pfn_to_paddr(p), zero ? PAGE_SIZE : CACHE_LINE, TOUCH_READ);
+	machine_path(c, prev);
+	return zero;
+}
+
 void frame_get(struct cpu *c, struct frame *head)
 {
 	int32_t now = __atomic_add_fetch(&head->refcount, 1, __ATOMIC_RELAXED);

@@ -222,6 +222,11 @@ static inline bool frame_pinned(const struct frame *head)
 	return __atomic_load_n(&head->nr_pins, __ATOMIC_RELAXED) != 0;
 }
 
+/* Does the frame hold nothing but zeros? Others may be writing to it. Not charged: frame_is_zero is. */
+bool frame_looks_zero(const struct machine *m, pfn_t p);
+/* The same as the kernel would find out: byte by byte up to the first that is not. */
+bool frame_is_zero(struct cpu *c, pfn_t p);
+
 /* These charge an atomic on the descriptor's line. `head` must be a head or an order-0 frame. */
 void frame_get(struct cpu *c, struct frame *head);
 /* Only if there is a reference already: for lookups that hold nothing. */

@@ -31,6 +31,12 @@ struct knobs {
 	uint32_t thp_enabled;       /* transparent_hugepage.enabled */
 	uint32_t thp_defrag;        /* transparent_hugepage.defrag */
 	bool thp_use_zero_page;     /* transparent_hugepage.use_zero_page */
+	bool thp_shrink_underused;  /* transparent_hugepage.shrink_underused */
+	/* transparent_hugepage.khugepaged.* */
+	uint32_t khugepaged_pages_to_scan, khugepaged_scan_sleep_millisecs, khugepaged_alloc_sleep_millisecs;
+	uint32_t khugepaged_max_ptes_none, khugepaged_max_ptes_swap, khugepaged_max_ptes_shared;
+	bool khugepaged_defrag;
+	bool split_zero_to_shared;  /* quire.split_zero_to_shared: parts of a split page that hold only zeros */
 	uint32_t huge_clear_order;  /* quire.huge_clear_order */
 	uint32_t huge_copy_order;   /* quire.huge_copy_order */
 	uint32_t huge_cow;          /* quire.huge_cow: copy (before 5.8) or split (since) */

@@ -6,20 +6,6 @@
 
 #include <string.h>
 
-/* Nothing but zeros. Where contents are tags, 0 is what clearing leaves, and any store changes it. */
-static bool all_zero(const struct machine *m, pfn_t p)
-{
-	const uint64_t *w;
-
-	if (m->tags)
-		return !m->tags[p.v];
-	w = machine_ptr(m, pfn_to_paddr(p));
-	for (unsigned i = 0; i < PAGE_SIZE / sizeof(*w); i++)
-		if (w[i])
-			return false;
-	return true;
-}
-
 static void huge_folio(const struct quire *q, const struct frame *head, struct quire_ledger *l)
 {
 	uint64_t maps, mapped = 0, entire = (uint64_t)frame_entire_mapcount(head), n = frame_nr_pages(head);
@@ -28,7 +14,7 @@ static void huge_folio(const struct quire *q, const struct frame *head, struct q
 		maps = entire + (uint64_t)frame_mapcount(head + i);
 		mapped += maps != 0;
 		l->shared += maps ? maps - 1 : 0;
-		l->unwritten += entire && all_zero(q->m, pfn_add(frame_pfn(q->m, head), i));
+		l->unwritten += entire && frame_looks_zero(q->m, pfn_add(frame_pfn(q->m, head), i));
 	}
 	l->huge += entire != 0;
 	*(mapped ? &l->unmapped : &l->held) += n - mapped;

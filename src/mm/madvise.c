@@ -4,7 +4,7 @@
  * A hole in the range makes the result -ENOMEM, but the advice is applied to what is mapped, below and above the hole;
  * any other error ends the call where it happens. Advice that changes an area's flags needs mmap_lock for writing, the
  * rest takes it for reading, unless page tables are freed (quire.pt_reclaim).
- * MADV_COLLAPSE is -EINVAL until there is khugepaged; KSM, page poisoning, MADV_REMOVE and guard pages are not modelled (-EINVAL,
+ * MADV_COLLAPSE takes it itself, time and again (collapse.h); KSM, page poisoning, MADV_REMOVE and guard pages are not modelled (-EINVAL,
  * as in a kernel built without them).
  */
 #include "mm/vma_int.h"
@@ -36,6 +36,7 @@ static bool advice_known(int advice)
 	case UAPI_MADV_DONTNEED_LOCKED:
 	case UAPI_MADV_COLD:
 	case UAPI_MADV_PAGEOUT:
+	case UAPI_MADV_COLLAPSE:
 		return true;
 	default:
 		return false;
@@ -198,9 +199,13 @@ static int advise_area(struct cpu *c, struct vma **v, vaddr_t start, vaddr_t end
 	uint64_t flags;
 	int err = advised_flags(*v, advice, &flags);
 
+	if (!err && advice == UAPI_MADV_HUGEPAGE && flags == (*v)->flags)
+		khugepaged_enter_vma(c, *v);
 	if (err || flags == (*v)->flags)
 		return err;
 	err = vma_modify(c, *v, start, end, flags, v);
+	if (!err && advice == UAPI_MADV_HUGEPAGE)
+		khugepaged_enter_vma(c, *v);
 	return err == -ENOMEM ? -EAGAIN : err;
 }
 
@@ -238,6 +243,8 @@ static int madvise_checked(struct cpu *c, struct mm *mm, vaddr_t start, vaddr_t 
 
 	if (advice == UAPI_MADV_POPULATE_READ)
 		return populate_range(c, mm, start, end, POPULATE_READ);
+	if (advice == UAPI_MADV_COLLAPSE)
+		return madvise_collapse(c, mm, start, end);
 	if (advice == UAPI_MADV_POPULATE_WRITE)
 		return populate_range(c, mm, start, end, POPULATE_WRITE);
 	if (advice_changes_flags(advice) || frees_tables(mm, start, end, advice)) {

@@ -28,6 +28,7 @@ struct mm {
 	struct list_head link;   /* q->mms */
 	uint32_t ctx;            /* c: hardware context number, unique among live ones */
 	int32_t users;           /* a: tasks that use it */
+	int32_t holds;           /* a: 1 until its end, and of those who may come too late for that: what keeps the struct (mm_drop) */
 	pfn_t pgd;               /* c */
 	struct mlock ptl;        /* guards the upper levels (PGD, PUD, PMD allocation) */
 
@@ -46,6 +47,8 @@ struct mm {
 	bool oom_victim;         /* a: it is to end, since memory has run out: faults fail (oom.c) */
 	bool oom_skip;           /* a: ... and has not for so long that another one must */
 	int16_t oom_score_adj;   /* -1000 (never) to 1000, in thousandths of memory, as /proc/PID/oom_score_adj */
+	bool khugepaged_on;      /* a: on khugepaged's list... */
+	struct list_head khugepaged_link; /* ... by this */
 
 	int64_t rss_peak;        /* a: pages, highest sum that was followed by a fall: mm_rss_peak */
 	int64_t pgtables_bytes;  /* a */
@@ -87,6 +90,8 @@ static inline void mm_get(struct mm *mm)
  * before (mm_activate(c, NULL)), so that at the end no CPU runs on it but the caller's.
  */
 void mm_put(struct cpu *c, struct mm *mm);
+/* Let go of a hold: of the struct, which may be all that is left. */
+void mm_drop(struct cpu *c, struct mm *mm);
 
 /* ---- system calls. Return value >= 0 as the man page says, or negative errno. ---- */
 /* prot, flags, advice: the values of x86-64 Linux. file may be NULL only with MAP_ANONYMOUS; offset in bytes. */

@@ -54,7 +54,7 @@ int mm_create(struct cpu *c, struct quire *q, struct mm **ret_mm)
 		return -ENOMEM;
 	machine_touch(c, machine_pa(c->m, mm), sizeof(*mm), TOUCH_WRITE);
 	mm->q = q;
-	mm->users = 1;
+	mm->users = mm->holds = 1;
 	mrwlock_init(&mm->mmap_lock, RANK_MMAP_LOCK, machine_pa(c->m, &mm->mmap_lock));
 	mlock_init(&mm->ptl, RANK_PTL, machine_pa(c->m, &mm->ptl));
 	mm->stack_top = TASK_SIZE;
@@ -94,6 +94,12 @@ static void exit_mappings(struct cpu *c, struct mm *mm)
 	tlb_gather_end(c, &g);
 }
 
+void mm_drop(struct cpu *c, struct mm *mm)
+{
+	if (!__atomic_sub_fetch(&mm->holds, 1, __ATOMIC_ACQ_REL))
+		slab_free(c, SLAB_MM, mm);
+}
+
 ATTR_NOINLINE static void mm_exit(struct cpu *c, struct mm *mm)
 {
 	enum machine_path prev = machine_work(c, PATH_EXIT, 1);
@@ -104,6 +110,7 @@ ATTR_NOINLINE static void mm_exit(struct cpu *c, struct mm *mm)
 		c->current->mm = NULL;
 	if (percpu_mm(c->pc) == mm)
 		mm_activate(c, NULL);
+	khugepaged_exit(c, mm);
 	machine_write_lock(c, &mm->mmap_lock);
 	exit_mappings(c, mm);
 	vma_free_all(c, mm);
@@ -117,7 +124,7 @@ ATTR_NOINLINE static void mm_exit(struct cpu *c, struct mm *mm)
 	ASSERT(mm->huge_mapped == 0 && mm->hugetlb_pages == 0 && mm->shared_tables == 0);
 	pt_free_table(c, mm, frame_of(c->m, mm->pgd));
 	ASSERT(mm->pgtables_bytes == 0);
-	slab_free(c, SLAB_MM, mm);
+	mm_drop(c, mm);
 	machine_path(c, prev);
 }
 
@@ -178,6 +185,7 @@ ATTR_NOINLINE int mm_fork(struct cpu *c, struct mm *parent, struct mm **ret_chil
 		if (rc) {
 			mm_put(c, child);
 		} else {
+			khugepaged_fork(c, child, parent);
 			vmstat_inc(c, VM_quire_fork);
 			*ret_child = child;
 		}

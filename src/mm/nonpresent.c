@@ -3,10 +3,10 @@
  *
  * A swap entry holds its count of the slot (swap.h W1) and counts in mm->swapents.
  *
- * A migration entry holds no reference and no mapcount, only a place among the resident pages of its address space. The folio stays
- * as long as the entry does, since whoever moves it has it locked and removes all its migration entries before he unlocks it. Whoever
- * finds one under the table's lock may therefore look at the folio. It may be zapped, moved and copied like any other entry: who puts
- * the mappings back finds what is there then.
+ * A migration entry holds no reference and no mapcount, only a place among the resident pages of its address space, of a kind that it
+ * names. Whoever moves a folio has it locked, and removes all migration entries that he can find before he unlocks it: so who comes to one
+ * by a fault may look at the folio, under the table's lock. What he cannot find are entries of ranges that an munmap has already cut off
+ * their areas, and will come to: they may name a folio that has gone. Entries may be zapped, moved and copied like any others.
  */
 #include "mm/nonpresent.h"
 
@@ -28,10 +28,7 @@ unsigned nonpresent_zap(struct cpu *c, const struct vma *v, pte_t e)
 		return NR_RSS;
 	}
 	ASSERT(pte_is_migration(e));
-	struct frame *head = entry_folio(c, e);
-
-	frame_touch(c, head, TOUCH_READ);
-	return frame_rss(head);
+	return pte_migration_rss(e); /* the folio may have gone */
 }
 
 void nonpresent_protect(struct cpu *c, const struct pt_ref *r, pte_t e)
@@ -55,9 +52,7 @@ pte_t nonpresent_fork(struct cpu *c, const struct pt_ref *src, const struct pt_r
 		return shared;
 	}
 	ASSERT(pte_is_migration(e));
-	struct frame *head = entry_folio(c, e);
-
-	rss[frame_rss(head)] += e & PTE_HUGE ? HPAGE_PMD_NR : 1;
+	rss[pte_migration_rss(e)] += e & PTE_HUGE ? HPAGE_PMD_NR : 1;
 	return shared & ~PTE_ACCESSED;
 }
 

@@ -76,12 +76,21 @@ static inline bool pte_is_swap(pte_t e)
 	return pte_type(e) == PTE_TYPE_SWAP;
 }
 
-/* The migration entry for the page that `e` maps. */
-static inline pte_t pte_to_migration(pte_t e)
+/*
+ * The migration entry for the page that `e` maps, which counts as a resident page of this kind. It says so itself: munmap may come to it when
+ * the folio has gone, since areas shrink before their pages are unmapped and whoever puts mappings back no longer finds it then.
+ */
+#define PTE_MIGRATION_RSS_SHIFT 52
+static inline pte_t pte_to_migration(pte_t e, enum rss_kind kind)
 {
 	pte_t keep = PTE_ADDR_MASK | PTE_WRITE | PTE_ACCESSED | PTE_DIRTY | PTE_HUGE | PTE_SOFT_EXCLUSIVE;
 
-	return (e & keep) | ((pte_t)PTE_TYPE_MIGRATION << PTE_TYPE_SHIFT);
+	return (e & keep) | ((pte_t)PTE_TYPE_MIGRATION << PTE_TYPE_SHIFT) | (pte_t)kind << PTE_MIGRATION_RSS_SHIFT;
+}
+
+static inline enum rss_kind pte_migration_rss(pte_t e)
+{
+	return (enum rss_kind)((e >> PTE_MIGRATION_RSS_SHIFT) & 3);
 }
 
 /* Maps a page of this level's size; `e` is from a PMD table. */

@@ -128,7 +128,7 @@ static inline void rmap_partially_mapped(struct cpu *c, struct frame *head)
 	if (frame_flags(head) & FRAME_PARTIALLY_MAPPED)
 		return;
 	if (!(__atomic_fetch_or(&head->flags, FRAME_PARTIALLY_MAPPED, __ATOMIC_RELAXED) & FRAME_PARTIALLY_MAPPED))
-		deferred_split_folio(c, head);
+		deferred_split_folio(c, head, true);
 }
 
 /* A PTE of an area with `vm_flags` no longer maps `page`. */

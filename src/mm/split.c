@@ -8,7 +8,7 @@
  *   4  ... and done once here, before anything depends on nobody reaching the folio any more
  *   5  the reference count is frozen: from its expected value to 0. Who took a reference meanwhile has won: everything is put back
  *   6  each frame becomes a folio: flags, order and place first, then its reference (frame.h F6)
- *   7  migration entries become mappings of the small folios; these are unlocked, and the split's reference on each goes
+ *   7  migration entries become mappings of the small folios, or of the shared page of zeros where they hold nothing else; these are unlocked, and the split's reference on each goes
  *
  * A failure after step 3 has paid for the flush and restores entries as they were.
  * Locks: the folio's lock, then the anon_vma's for writing; the deferred queue's inside.
@@ -124,7 +124,7 @@ static int split_locked(struct cpu *c, struct frame *folio, bool parts)
 		return -EAGAIN;
 	}
 	for (uint64_t i = 0; i < n; i++)
-		remove_migration_ptes(c, folio + i, folio + i, true);
+		remap_split_page(c, folio + i);
 	return 0;
 }
 

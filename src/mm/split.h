@@ -7,6 +7,8 @@
 
 #include "mm/frame.h"
 
+struct mm;
+
 /*
  * The caller holds one reference on the folio and its lock. On success it holds both on `keep`, one of the folio's frames (NULL: the
  * first), which is a base page now; the others are unlocked, and either on `parts`, isolated as the folio was (lru.h), with a reference of the
@@ -15,6 +17,12 @@
  * Counted in thp_split_page or thp_split_page_failed. May sleep; no locks but mmap_lock may be held.
  */
 int folio_split(struct cpu *c, struct frame *folio, struct frame *keep, struct list_head *parts);
+
+/*
+ * Try to split every huge page of which [start, start + len) of mm maps a part. How many were. No lock is held. Source: debugfs
+ * split_huge_pages.
+ */
+uint64_t quire_split_range(struct cpu *c, struct mm *mm, vaddr_t start, uint64_t len);
 
 /* Do mappings, the caller's reference and what is known account for all references? If not a split or migration is in vain. */
 bool folio_can_split(const struct frame *folio);

@@ -49,7 +49,8 @@ static struct quire *carve_first(struct machine *m)
 	const struct machine_node *mn = &m->nodes[0];
 	paddr_t pa = (mn->start_pfn << PAGE_SHIFT) + KERNEL_IMAGE_BYTES, limit = node_boot_limit(mn);
 	paddr_t nodes_pa = ALIGN_UP(pa + sizeof(struct quire), CACHE_LINE);
-	paddr_t end = nodes_pa + m->nr_nodes * sizeof(struct node);
+	paddr_t kt_pa = ALIGN_UP(nodes_pa + m->nr_nodes * sizeof(struct node), CACHE_LINE);
+	paddr_t end = kt_pa + sizeof(struct kthread);
 	struct quire *q;
 
 	if (end > limit)
@@ -59,6 +60,7 @@ static struct quire *carve_first(struct machine *m)
 	q->m = m;
 	q->boot_mem = (char *)q;
 	q->nodes = machine_ptr(m, nodes_pa);
+	q->khugepaged.kt = machine_ptr(m, kt_pa);
 	q->nodes[0].boot_next = end;
 	q->nodes[0].boot_limit = limit;
 	return q;
@@ -111,6 +113,7 @@ int quire_boot(struct machine *m, const struct knobs *knobs, struct quire **ret_
 	deferred_split_boot(q);
 	kcompactd_boot(q);
 	q->alloc_hooks = &alloc_hooks;
+	khugepaged_boot(q);
 	hugetlb_boot(c, q);
 	for (unsigned i = 0; i < m->nr_nodes; i++)
 		lruvec_init(q, &q->nodes[i].lruvec, (int)i);
@@ -154,6 +157,8 @@ int quire_validate(struct quire *q)
 	list_for_each_entry(mm, &q->mms, link)
 		if (mm_validate(mm))
 			return -EINVAL;
+	if (khugepaged_validate(q))
+		return -EINVAL;
 	return quire_validate_mappings(q) || deferred_split_validate(q) || hugetlb_validate(q) || anon_vma_validate(q) || lru_validate(q) || swap_validate(q) ? -EINVAL :
 																	     0;
 }

@@ -9,6 +9,7 @@
 #include "mm/file.h"
 #include "mm/folio_lock.h"
 #include "mm/hugetlb.h"
+#include "mm/khugepaged.h"
 #include "mm/knobs.h"
 #include "mm/mm.h"
 #include "mm/slab.h"
@@ -133,6 +134,7 @@ struct quire {
 
 	struct hugetlb hugetlb;
 	struct swap_state swap;
+	struct khugepaged khugepaged;
 
 	struct list_head kthreads; /* kthread.h; list_lock */
 	bool kthreads_begun;       /* a run of tasks has begun: with machine.daemons_stop, whether one is on */

@@ -56,6 +56,8 @@ ATTR_NOINLINE void thp_map(struct fault *f, struct frame *head)
 	mm_rss_add(c, f->mm, RSS_ANON, HPAGE_PMD_NR);
 	pte_write(c, &f->pmd, e);
 	machine_path(c, prev);
+	if (f->q->knobs.thp_shrink_underused)
+		deferred_split_folio(c, head, false);
 }
 
 ATTR_NOINLINE int thp_fault_anon(struct fault *f)
@@ -67,6 +69,7 @@ ATTR_NOINLINE int thp_fault_anon(struct fault *f)
 
 	if (rc)
 		goto out;
+	khugepaged_enter_vma(c, f->v);
 	rc = FAULT_FALLBACK;
 	head = thp_alloc(c, f->v);
 	machine_path(c, PATH_FAULT_HUGE);
@@ -136,6 +139,7 @@ ATTR_NOINLINE int thp_fault_zero(struct fault *f)
 	machine_path(c, PATH_FAULT_HUGE);
 	if (rc)
 		goto out;
+	khugepaged_enter_vma(c, f->v);
 	zero = thp_zero_folio(c, f->q);
 	machine_path(c, PATH_FAULT_HUGE);
 	rc = FAULT_FALLBACK;
@@ -219,7 +223,7 @@ ATTR_NOINLINE static void split_pmd(struct cpu *c, struct vma *v, const struct p
 		machine_path(c, PATH_SPLIT_PMD);
 		bool frozen = freeze && !((e & PTE_SOFT_EXCLUSIVE) && frame_pinned(freeze));
 
-		split_fill(c, v->mm->q, table, frozen ? pte_to_migration(e) : e);
+		split_fill(c, v->mm->q, table, frozen ? pte_to_migration(e, frame_rss(freeze)) : e);
 		if (frozen)
 			split_frozen(c, v, freeze, e);
 		else if (!thp_is_zero(e) && pte_present(e))

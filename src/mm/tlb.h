@@ -21,6 +21,7 @@ enum flush_why {
 	FLUSH_UNMAP,         /* an entry that the reverse map led to */
 	FLUSH_BATCH,         /* many of these at once (tlb_batch.h) */
 	FLUSH_BATCH_PENDING, /* by somebody who found such a batch's mark */
+	FLUSH_COLLAPSE,      /* 512 entries make way for a huge one */
 	FLUSH_EXIT,
 	NR_FLUSH_WHYS
 };

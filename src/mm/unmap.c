@@ -58,7 +58,7 @@ ATTR_NOINLINE static bool migrate_pte(struct migrate_walk *m, struct frame *foli
 	}
 	count_dirty(folio, e);
 	pt_mark(w->pte.table, FRAME_TABLE_PINNED);
-	pte_write(c, &w->pte, pte_to_migration(e));
+	pte_write(c, &w->pte, pte_to_migration(e, frame_rss(folio)));
 	rmap_remove_pte(c, folio, frame_of(c->m, pte_pfn(e)), w->v->flags);
 	frame_put(c, folio);
 	return true;
@@ -80,7 +80,7 @@ ATTR_NOINLINE static bool migrate_pmd(struct frame *folio, struct pvmw *w)
 		return false;
 	}
 	count_dirty(folio, e);
-	pte_write(c, &w->pmd, pte_to_migration(e));
+	pte_write(c, &w->pmd, pte_to_migration(e, frame_rss(folio)));
 	__atomic_sub_fetch(&mm->huge_mapped, 1, __ATOMIC_RELAXED);
 	rmap_remove_pmd(c, folio, w->v->flags);
 	frame_put(c, folio);
@@ -128,6 +128,7 @@ bool try_to_migrate(struct cpu *c, struct frame *folio, unsigned ttu_flags, stru
 
 struct restore_walk {
 	struct frame *src, *dst;
+	bool zero; /* dst holds only zeros: the shared page of zeros will do */
 	unsigned nr;
 };
 
@@ -149,6 +150,13 @@ static void restore_pte(struct restore_walk *r, struct pvmw *w)
 	struct frame *page = r->dst + off;
 
 	(void)machine_work(c, PATH_REMAP, 1);
+	if (r->zero && !(w->v->flags & VM_LOCKED)) {
+		pt_mark(w->pte.table, FRAME_TABLE_MIXED);
+		pte_write(c, &w->pte, pfn_to_paddr(c->q->zero_pfn) | (pte_prot(w->v->flags) & ~PTE_WRITE) | PTE_SOFT_ZERO);
+		mm_rss_note_peak(w->v->mm);
+		mm_rss_add(c, w->v->mm, RSS_ANON, -1);
+		return;
+	}
 	frame_get(c, r->dst);
 	rmap_add_pte(c, r->dst, page);
 	if ((w->v->flags & VM_LOCKED) && !(frame_flags(r->dst) & FRAME_HEAD))
@@ -188,19 +196,33 @@ static bool restore_one(struct cpu *c, struct frame *folio, struct vma *v, vaddr
 	return true;
 }
 
-unsigned remove_migration_ptes(struct cpu *c, struct frame *src, struct frame *dst, bool locked)
+static unsigned restore(struct cpu *c, struct restore_walk *r, bool locked)
 {
 	enum machine_path prev = machine_work(c, PATH_REMAP, 0);
-	struct restore_walk r = { .src = src, .dst = dst };
-	struct anon_vma *av = locked ? NULL : folio_anon_vma(dst);
-	struct rmap_walk walk = { .arg = &r, .one = restore_one, .locked = locked || av };
+	struct anon_vma *av = locked ? NULL : folio_anon_vma(r->dst);
+	struct rmap_walk walk = { .arg = r, .one = restore_one, .locked = locked || av };
 
 	/* The walk's own way to the lock wants a folio that is mapped. */
 	if (av)
 		anon_vma_lock_read(c, av);
-	rmap_walk(c, dst, &walk);
+	rmap_walk(c, r->dst, &walk);
 	if (av)
 		anon_vma_unlock_read(c, av);
 	machine_path(c, prev);
-	return r.nr;
+	return r->nr;
+}
+
+unsigned remove_migration_ptes(struct cpu *c, struct frame *src, struct frame *dst, bool locked)
+{
+	struct restore_walk r = { .src = src, .dst = dst };
+
+	return restore(c, &r, locked);
+}
+
+unsigned remap_split_page(struct cpu *c, struct frame *page)
+{
+	struct restore_walk r = { .src = page, .dst = page };
+
+	r.zero = c->q->knobs.split_zero_to_shared && frame_is_zero(c, frame_pfn(c->m, page));
+	return restore(c, &r, true);
 }

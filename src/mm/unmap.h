@@ -29,6 +29,11 @@ bool try_to_migrate(struct cpu *c, struct frame *folio, unsigned ttu_flags, stru
  * entries there were.
  */
 unsigned remove_migration_ptes(struct cpu *c, struct frame *src, struct frame *dst, bool locked);
+/*
+ * The same after a split, for one base page; the lock is held. Where it holds only zeros the shared page of zeros is mapped instead, but
+ * for areas locked in memory, so that it may be freed (quire.split_zero_to_shared).
+ */
+unsigned remap_split_page(struct cpu *c, struct frame *page);
 
 /*
  * Take every mapping of the folio away for good (unmap_swap.c): of a file's; of an anonymous one that is in the swap cache, swap entries

@@ -44,11 +44,17 @@
 	E(thp_migration_success)                                                                    \
 	E(thp_migration_fail)                                                                       \
 	E(thp_migration_split)                                                                      \
+	E(thp_collapse_alloc)                                                                       \
+	E(thp_collapse_alloc_failed)                                                                \
+	E(thp_scan_exceed_none_pte)                                                                 \
+	E(thp_scan_exceed_swap_pte)                                                                 \
+	E(thp_scan_exceed_share_pte)                                                                \
 	E(thp_split_page)                                                                           \
 	E(thp_split_page_failed)                                                                    \
 	E(thp_split_pmd)                                                                            \
 	E(thp_zero_page_alloc)                                                                      \
 	E(thp_zero_page_alloc_failed)                                                               \
+	E(thp_underused_split_page)                                                                 \
 	E(thp_deferred_split_page)                                                                  \
 	E(thp_swpout) /* huge pages that went out whole, and those that had to be split for it */   \
 	E(thp_swpout_fallback)                                                                      \
@@ -143,7 +149,7 @@
 
 /* What calls for a flush (enum flush_why in tlb.h, in this order). */
 #define VM_FLUSHES(E, p) E(p##other) E(p##cow) E(p##split) E(p##fork) E(p##unshare) E(p##munmap) E(p##mprotect) E(p##madvise) E(p##mremap) \
-	E(p##unmap) E(p##batch) E(p##batch_pending) E(p##exit)
+	E(p##unmap) E(p##batch) E(p##batch_pending) E(p##collapse) E(p##exit)
 
 /* Gauges, in pages unless the name says otherwise. */
 #define VM_GAUGES(E)                                                                               \

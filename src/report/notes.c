@@ -28,7 +28,7 @@ ATTR_PRINTF(2, 3) static void say(const struct notes *n, const char *fmt, ...)
 	n->note(n->arg, line);
 }
 
-/* Periodic work of Linux that the run was too short to meet; the engine does not have it yet either way. */
+/* Periodic work that the run was too short to meet, or that the engine does not have yet. */
 static void note_short(const struct notes *n, const struct lab_options *o, const struct lab_result *r)
 {
 	uint64_t longest = 0;
@@ -45,7 +45,7 @@ static void note_short(const struct notes *n, const struct lab_options *o, const
 		    "not have come yet.",
 		    t, longest < NUMA_SCAN_NS ? " and the first NUMA scan at 1 s" : "");
 	else
-		say(n, "khugepaged and NUMA balancing, which Linux would have run within the modelled %s, are not in this engine yet.", t);
+		say(n, "NUMA balancing, which Linux would have run within the modelled %s, is not in this engine yet.", t);
 }
 
 /* "name N, name N": those of the counters that are not 0. Their sum. */

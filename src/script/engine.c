@@ -10,6 +10,8 @@
 #include "machine/run.h"
 #include "mm/gup.h"
 #include "mm/hugetlb.h"
+#include "mm/khugepaged.h"
+#include "mm/split.h"
 
 #include "base/assert.h"
 
@@ -492,6 +494,17 @@ static bool not_a_call(struct engine_at *a, int *rc, char *err, size_t errlen)
 		return true;
 	case SOP_CLEAR_AHEAD:
 		*rc = do_clear_ahead(a, err, errlen);
+		return true;
+	case SOP_KHUGEPAGED:
+		a->ret->count = khugepaged_run(a->c, (unsigned)k->value);
+		return true;
+	case SOP_SPLIT:
+		a->ret->count = quire_split_range(a->c, a->mm, k->addr, k->len);
+		return true;
+	case SOP_DEFERRED_SPLIT:
+		a->ret->count = 0;
+		for (unsigned n = 0; n < x->m->nr_nodes; n++)
+			a->ret->count += deferred_split_scan(a->c, (int)n, (uint64_t)k->value);
 		return true;
 	case SOP_SLEEP:
 		*rc = do_sleep(x, (uint64_t)k->value, err, errlen);

@@ -233,6 +233,10 @@ static int dispatch(struct kernel_exec *x, const struct script_call *c, struct s
 	case SOP_BOOT:
 	case SOP_CLEAR_AHEAD:
 		return kernel_unsupported(err, errlen, "the kernel that runs has booted, and clears its pools' pages when it likes");
+	case SOP_KHUGEPAGED:
+	case SOP_SPLIT:
+	case SOP_DEFERRED_SPLIT:
+		return kernel_unsupported(err, errlen, "the kernel makes and splits huge pages when it likes");
 	case SOP_PIN:
 	case SOP_UNPIN:
 	case NR_SCRIPT_OPS:

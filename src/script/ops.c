@@ -118,6 +118,10 @@ const struct script_op_info script_op_table[NR_SCRIPT_OPS] = {
 		  KEY_WORDS(ENUM, MODE, "tails", 0, tails) } },
 	[SOP_CLEAR_AHEAD] = { "clear_ahead", NULL, SNOUN_NONE, SGIVES_COUNT, "clear_ahead 2M|1G [pages=N]",
 		{ POS(INT, LEN), KEY(INT, VALUE, "pages", 1 << 30) } },
+	[SOP_KHUGEPAGED] = { "khugepaged", NULL, SNOUN_NONE, SGIVES_COUNT, "khugepaged [rounds=N]", { KEY(INT, VALUE, "rounds", 2) } },
+	[SOP_SPLIT] = { "split", NULL, SNOUN_NONE, SGIVES_COUNT, "split ADDR LEN", { POS(ADDR, ADDR), POS(INT, LEN) } },
+	[SOP_DEFERRED_SPLIT] = { "deferred_split", NULL, SNOUN_NONE, SGIVES_COUNT, "deferred_split [pages=N]",
+		{ KEY(INT, VALUE, "pages", 1 << 30) } },
 };
 
 static const struct {

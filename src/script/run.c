@@ -176,6 +176,7 @@ static int check_call(struct script_run *r, const struct script_call *c)
 	case SOP_FILE_TRUNCATE:
 		return c->len > 1ULL << 40 ? refuse(r, "a file of", (int64_t)c->len, "at most 1T") : 0;
 	case SOP_MOVE_PAGES:
+	case SOP_SPLIT:
 	case SOP_PIN:
 		return c->len > 1ULL << 36 ? refuse(r, "length", (int64_t)c->len, "at most 64G") : 0;
 	case SOP_SLEEP:
@@ -187,7 +188,10 @@ static int check_call(struct script_run *r, const struct script_call *c)
 			return refuse(r, "boot with workers", c->value, "0 to 256, at most 4096 gigantic pages, tails all, kept or failed");
 		return 0;
 	case SOP_CLEAR_AHEAD:
+	case SOP_DEFERRED_SPLIT:
 		return c->value < 0 ? refuse(r, "pages", c->value, "from 0") : 0;
+	case SOP_KHUGEPAGED:
+		return c->value < 1 || c->value > 1000 ? refuse(r, "rounds", c->value, "1 to 1000") : 0;
 	case SOP_CPU:
 	case SOP_THREAD:
 		return c->value < -(c->op == SOP_THREAD) || c->value > 65535 ? refuse(r, "CPU", c->value, "0 to 65535") : 0;

@@ -97,6 +97,9 @@ enum script_op {
 	SOP_BOOT,          /* len: bytes of memory whose descriptors are initialised, value: workers, len2: bytes wanted before they begin,
 			      off: gigantic pages, mode: their tails (enum boot_tails). Nobody else runs meanwhile */
 	SOP_CLEAR_AHEAD,   /* len: page size of a pool (2 MiB or 1 GiB), value: pages at most; result.count: that were cleared */
+	SOP_KHUGEPAGED,    /* value: rounds; result.count: huge pages that khugepaged has made */
+	SOP_SPLIT,         /* addr, len; result.count: huge pages of the range that were split */
+	SOP_DEFERRED_SPLIT,/* value: huge pages at most; result.count: that the shrinker has split */
 	NR_SCRIPT_OPS
 };
 

@@ -115,6 +115,36 @@ static void huge_pages(struct mm *mm)
 	need(mm_munmap(cpu, mm, a, 64 * MIB), "munmap");
 }
 
+/* From base pages, some of them shared with a child, by the daemon and by a call. */
+static void collapses(struct mm *mm)
+{
+	vaddr_t a = map(mm, 32 * MIB, NULL, MAP_PRIVATE);
+	struct mm *child;
+
+	need(mm_madvise(cpu, mm, a, 32 * MIB, MADV_NOHUGEPAGE), "nohugepage");
+	touch(a, 8 * MIB, true);
+	for (uint64_t o = 8 * MIB; o < 32 * MIB; o += 2 * MIB)
+		touch(a + o, MIB, true);
+	need(mm_fork(cpu, mm, &child), "fork");
+	need(mm_madvise(cpu, mm, a, 32 * MIB, MADV_HUGEPAGE), "hugepage");
+	need(mm_madvise(cpu, mm, a, 2 * MIB, 25), "collapse");
+	mm_put(cpu, child);
+	q->knobs.khugepaged_max_ptes_none = 200;
+	(void)khugepaged_run(cpu, 3);
+	q->knobs.khugepaged_max_ptes_none = 511;
+	(void)khugepaged_run(cpu, 3);
+	/* As where frames have contents. */
+	uint64_t *tags = cpu->m->tags;
+	struct mm_page_info i;
+
+	mm_page_info(mm, a, &i);
+	cpu->m->tags = NULL;
+	for (unsigned n = 0; n < 512; n++)
+		(void)frame_is_zero(cpu, pfn_add(i.pfn, n));
+	cpu->m->tags = tags;
+	need(mm_munmap(cpu, mm, a, 32 * MIB), "munmap");
+}
+
 /* Who has used these pages? As reclaim asks. */
 static void ask(struct mm *mm, vaddr_t va, uint64_t len)
 {
@@ -327,6 +357,7 @@ int main(void)
 	}
 	small_pages(mm);
 	huge_pages(mm);
+	collapses(mm);
 	forks(mm, HUGE_COW_COPY);
 	forks(mm, HUGE_COW_SPLIT);
 	q->knobs.fork_tables = FORK_TABLES_SHARED;

@@ -222,6 +222,8 @@ static void test_start_in_a_run(void **state)
 
 static int sum_cpu(void *arg, const char *name, uint64_t cpu_ns)
 {
+	if (!strcmp(name, "khugepaged"))
+		return 0; /* the engine's own */
 	assert_true(!strcmp(name, "worker") || !strcmp(name, "a name that is "));
 	*(uint64_t *)arg += cpu_ns;
 	return 0;

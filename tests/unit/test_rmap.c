@@ -498,7 +498,7 @@ static void migrating(void **state)
 	v = vma_first(mm);
 	assert_ok(pt_pmd(w->c, mm, AREA, false, &pmd));
 	assert_ok(pt_pte(w->c, mm, &pmd, AREA + PAGES(1), false, &pte));
-	e = pte_xchg(w->c, &pte, pte_to_migration(pte_peek(&pte)));
+	e = pte_xchg(w->c, &pte, pte_to_migration(pte_peek(&pte), RSS_ANON));
 	k = pvmw_begin(w->c, f, v, AREA + PAGES(1), 0);
 	assert_false(pvmw_next(&k));
 	k = pvmw_begin(w->c, f, v, AREA + PAGES(1), PVMW_MIGRATION);
