@@ -109,7 +109,7 @@ const struct workload workload_table[] = {
 	USEMEM("usemem-pressure-rand", "-n TASKS --repeat 2 --random SIZE/TASKS",
 	       "as usemem-pressure, words in random order with repetition", GIB, false, pressure_rand),
 	USEMEM("usemem-pressure-file", "-n TASKS --repeat 2 --readonly -f FILE SIZE/TASKS",
-	       "processes read a mapped file one and a half times as large as the machine's memory in order, twice", GIB, false, pressure_file),
+	       "processes read a mapped file of one and a half times the memory in order, twice", GIB, false, pressure_file),
 	WIS("page_fault1", "map 128 MiB of anonymous memory, store a byte to each page (an operation), unmap, again", 128 * MIB, false,
 	    page_fault1),
 	WIS("page_fault2", "as page_fault1, on a private map of a file: a copy of a cached page an operation", 128 * MIB, false, page_fault2),

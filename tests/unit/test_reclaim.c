@@ -131,6 +131,9 @@ static void huge_pages(void **state)
 	store(w, AREA, 1);
 	store(w, AREA + 2 * MIB, 2);
 	store(w, AREA + 2 * MIB + PAGES(7), 3);
+	/* A split leaves no page for what holds only zeros. */
+	store(w, AREA + 2 * MIB + PAGES(3), 4);
+	store(w, AREA + 2 * MIB + PAGES(4), 5);
 	/* Whole and lazily freed: split, and all of it goes. */
 	advise(w, mm, AREA, 512, UAPI_MADV_FREE);
 	advise(w, mm, AREA, 512, UAPI_MADV_PAGEOUT);
