@@ -29,6 +29,8 @@ enum {
 	FIDELITY_SEEN_PAGEOUT = 1 << 6,   /* MADV_PAGEOUT */
 	FIDELITY_SEEN_LOCK = 1 << 4,      /* mlock, mlock2, mlockall, MAP_LOCKED */
 	FIDELITY_SEEN_LEFT_LOCKED = 1 << 5, /* after that MREMAP_DONTUNMAP */
+	FIDELITY_SEEN_FAILED_WRITE = 1 << 7, /* write(2) from memory that is not there */
+	FIDELITY_SEEN_SHARED = 1 << 8,    /* a shared mapping */
 	FIDELITY_SEEN_FOLIOS = 1 << 3,    /* a mapped ordinary file that Linux has in folios of several pages */
 };
 

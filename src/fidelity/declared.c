@@ -159,8 +159,17 @@ static bool free_splits(const struct fidelity_case *a, const struct fidelity_dif
 
 static bool behind_end(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return a->call->op == SOP_PWRITE && a->k->ret == -EFAULT && d->kind == FID_PAGES && d->key == SPAGE_INCORE && (d->kernel & SPAGE_INCORE) &&
-	       a->ea && a->ea->file != SCRIPT_NONE && !is_plain_file(a, a->ea);
+	return (a->ops_seen & FIDELITY_SEEN_FAILED_WRITE) && d->kind == FID_PAGES && d->key == SPAGE_INCORE && (d->kernel & SPAGE_INCORE) && a->ea &&
+	       a->ea->file != SCRIPT_NONE;
+}
+
+/* Of anonymous memory both must say the same; where a file's pages become a huge one it shows in them. */
+static bool collapsed_file(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	if (a->call->op != SOP_MADVISE || a->call->advice != UAPI_MADV_COLLAPSE || !(a->ops_seen & FIDELITY_SEEN_SHARED))
+		return false;
+	return (d->kind == FID_RESULT && d->engine == -EINVAL) ||
+	       (d->kind == FID_PAGES && (d->key & SPAGE_HUGE) && (d->kernel & SPAGE_HUGE) && ((a->kpage | a->epage) & SPAGE_FILE));
 }
 
 static bool left_locked(const struct fidelity_case *a, const struct fidelity_diff *d)
@@ -212,7 +221,9 @@ static const struct entry table[] = {
 	  0, 6012, pageout_ages },
 	{ { "left-locked", "MREMAP_DONTUNMAP in a locked area takes the area's lock and leaves its pages' in Linux, where they stay as they were marked; the engine unlocks them", false },
 	  0, 0, left_locked },
-	{ { "page-behind-end", "write(2) at the end of a file in memory, from memory that is not there, leaves a page behind the end, which mincore sees; the engine has none there", true },
+	{ { "collapsed-file", "MADV_COLLAPSE makes huge pages of shared memory and files; the engine's page cache has base pages and refuses", true },
+	  6001, 0, collapsed_file },
+	{ { "page-behind-end", "write(2) at the end of a file, from memory that is not there, leaves a page behind the end, which mincore sees; the engine has none there", true },
 	  6016, 0, behind_end },
 	{ { "free-splits", "MADV_FREE of what is left of a huge page splits it in Linux, which since 6.12 maps parts that hold zeroes as the shared page of them; the engine leaves it whole", true },
 	  6012, 0, free_splits },

@@ -55,6 +55,10 @@ static void note_op(struct fid_run *r)
 		about->ops_seen |= FIDELITY_SEEN_HUGE;
 	if (r->kcall.op == SOP_MADVISE && r->kcall.advice == UAPI_MADV_PAGEOUT)
 		about->ops_seen |= FIDELITY_SEEN_PAGEOUT;
+	if (r->kcall.op == SOP_PWRITE && r->kres.ret == -EFAULT)
+		about->ops_seen |= FIDELITY_SEEN_FAILED_WRITE;
+	if (r->kcall.op == SOP_MMAP && (r->kcall.flags & UAPI_MAP_SHARED))
+		about->ops_seen |= FIDELITY_SEEN_SHARED;
 	if (r->kcall.op == SOP_MLOCK || r->kcall.op == SOP_MLOCK2 || r->kcall.op == SOP_MLOCKALL ||
 	    (r->kcall.op == SOP_MMAP && (r->kcall.flags & UAPI_MAP_LOCKED)))
 		about->ops_seen |= FIDELITY_SEEN_LOCK;

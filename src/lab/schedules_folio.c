@@ -18,7 +18,6 @@ void schedules_split(struct cpu *c, struct mm *mm, vaddr_t va)
 	if (!folio)
 		return;
 	folio_lock(c, folio);
-	/* Split by somebody else while we waited: then the head is a page of its own. */
 	if (frame_nr_pages(folio) > 1 && !folio_split(c, folio, page, NULL))
 		folio = page;
 	folio_unlock(c, folio);

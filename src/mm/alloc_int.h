@@ -15,12 +15,6 @@
 /* The bits of the flags word that stay with a frame for good. */
 #define FRAME_PLACE_MASK ((0xfULL << FRAME_ZONE_SHIFT) | (0xffULL << FRAME_NID_SHIFT))
 
-/*
- * On the first frame of a free block, or of one on a per-CPU list: descriptors inside it may never have been written. Those of
- * blocks without it have their place and are otherwise as boot leaves them, whatever they were used for (frame.c sees to it).
- */
-#define FRAME_FRESH (1ULL << 25)
-
 static inline uint64_t zone_place(const struct zone *z)
 {
 	return ((uint64_t)z->type << FRAME_ZONE_SHIFT) | ((uint64_t)z->nid << FRAME_NID_SHIFT);

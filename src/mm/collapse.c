@@ -553,8 +553,10 @@ static int collapse_area(struct cpu *c, struct mm *mm, struct vma *v, vaddr_t st
 	vaddr_t va = ALIGN_UP(start, PMD_SIZE), last = ALIGN_DOWN(end, PMD_SIZE);
 	enum scan_result res = SCAN_fail, bad = SCAN_succeeded;
 
-	if (!collapse_allowed(mm, v, false))
-		return is_shmem(mm, v) && va >= last ? 0 : -EINVAL;
+	if (!collapse_allowed(mm, v, false) && !(is_shmem(mm, v) && va >= last))
+		return -EINVAL;
+	if (last < va) /* not even a boundary: Linux counts fewer than none done */
+		return -EINVAL;
 	for (; va < last; va += PMD_SIZE) {
 		struct collapse again = { .c = c, .mm = mm, .v = v, .base = va };
 		bool locked = true;

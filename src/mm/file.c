@@ -143,7 +143,7 @@ static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, en
  */
 static void page_forget(struct frame *page)
 {
-	frame_clear(page, FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED | FRAME_READAHEAD | FRAME_UNREAD);
+	frame_clear(page, FRAME_FILE | FRAME_DIRTY | FRAME_REFERENCED | FRAME_READAHEAD | FRAME_UNREAD | FRAME_REWRITTEN);
 }
 
 /* 0, -ENOMEM, -EEXIST, -ENXIO. */
@@ -223,7 +223,7 @@ bool file_drop(struct cpu *c, struct frame *page)
 
 	machine_lock(c, &f->lock);
 	frame_touch(c, page, TOUCH_ATOMIC);
-	ok = (frame_flags(page) & (FRAME_FILE | FRAME_DIRTY)) == FRAME_FILE &&
+	ok = (frame_flags(page) & (FRAME_FILE | FRAME_DIRTY | FRAME_REWRITTEN)) == FRAME_FILE &&
 	     __atomic_compare_exchange_n(&page->refcount, &refs, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	if (ok) {
 		(void)radix_erase(c, &f->root, page->index);
@@ -328,6 +328,7 @@ void file_clean(struct cpu *c, struct mfile *f, uint64_t first, uint64_t last)
 		if (frame_flags(page) & FRAME_DIRTY) {
 			frame_touch(c, page, TOUCH_ATOMIC);
 			frame_clear(page, FRAME_DIRTY);
+			frame_set(page, FRAME_REWRITTEN);
 		}
 	machine_unlock(c, &f->lock);
 }

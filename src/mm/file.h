@@ -75,7 +75,7 @@ struct frame *file_lookup(struct cpu *c, struct mfile *f, uint64_t index);
  */
 int file_replace(struct cpu *c, struct frame *src, struct frame *dst);
 /*
- * Out of its cache, if it is clean and nobody but the cache and the caller, who has locked it, has a reference: both are gone then
+ * Out of its cache, if it is clean, has what file_tag says (else nobody could give its contents back), and nobody but the cache and the caller, who has locked it, has a reference: both are gone then
  * (refcount 0), and the page is the caller's to free. Its file must not go away meanwhile.
  */
 bool file_drop(struct cpu *c, struct frame *page);

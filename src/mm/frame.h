@@ -23,7 +23,7 @@
 #include "machine/machine.h"
 
 /*
- * flags word: bits 0 to 31 and 56 to 63 are flags (25 is FRAME_FRESH, alloc_int.h), between them the order of a buddy block or compound folio,
+ * flags word: bits 0 to 31 and 56 to 63 are flags, between them the order of a buddy block or compound folio,
  * zone, node, migrate type. A new flag goes into FRAME_FLAGS_OF below.
  */
 #define FRAME_RESERVED (1ULL << 0)
@@ -52,6 +52,13 @@
 #define FRAME_DEFERRED (1ULL << 58) /* compound head: on its node's queue of folios to split (deferred_split.h) */
 #define FRAME_READAHEAD (1ULL << 59) /* page cache: its use starts the next window (readahead.c); swap cache: came in ahead, not wanted yet */
 #define FRAME_UNREAD (1ULL << 60) /* page cache: made for a write that did not come: it has no contents yet, and nobody maps it */
+/*
+ * On the first frame of a free block, or of one on a per-CPU list: descriptors inside it may never have been written. Those of
+ * blocks without it have their place and are otherwise as boot leaves them, whatever they were used for (frame.c sees to it).
+ */
+#define FRAME_FRESH (1ULL << 25)
+#define FRAME_BATCHED (1ULL << 28) /* in a CPU's batch (lru_validate.c, only while it runs) */
+#define FRAME_REWRITTEN (1ULL << 29) /* page cache: was written, and has been written back: a device that would give it back is not there */
 #define FRAME_CLEARED (1ULL << 31) /* on a CPU's list, and taken from it: its bytes are zero */
 #define FRAME_WORKINGSET (1ULL << 26)   /* was active when it was last reclaimed, or deactivated */
 #define FRAME_ISOLATED (1ULL << 27)     /* taken off its list of reclaim for a while */
@@ -72,7 +79,7 @@
 	F(RESERVED) F(BUDDY) F(PCP) F(HEAD) F(TAIL) F(TABLE) F(SLAB) F(ANON) F(ANON_EXCLUSIVE) F(DIRTY) F(REFERENCED) \
 	F(UNEVICTABLE) F(LRU) F(ACTIVE) F(SWAPBACKED) F(HUGE_ZERO) F(LAZYFREE) F(PINNED) F(PARTIALLY_MAPPED) F(LOCKED) \
 	F(FILE) F(TABLE_MIXED) F(TABLE_PINNED) F(DEFERRED) F(CLEARED) F(WORKINGSET) F(ISOLATED) F(HUGETLB) F(HUGETLB_FREE) \
-	F(WAITERS) F(WRITEBACK) F(READAHEAD) F(UNREAD) F(SWAPCACHE) F(IO_ERROR) F(READING)
+	F(WAITERS) F(WRITEBACK) F(READAHEAD) F(UNREAD) F(REWRITTEN) F(FRESH) F(BATCHED) F(SWAPCACHE) F(IO_ERROR) F(READING)
 
 #define FRAME_ORDER_SHIFT 32 /* 8 bits: of the block, on its first frame (buddy, per-CPU list or allocation, compound or not) */
 #define FRAME_ZONE_SHIFT 40  /* 4 bits */

@@ -2,8 +2,6 @@
  * kcompactd, a daemon a node: compacts for requests that do not wait (defer), for kswapd, and unasked
  * (vm.compaction_proactiveness) when much of the free memory is in pieces, looked at twice a second. When a proactive round did not
  * help, the next 63 looks are left out. A daemon begins when it is first needed.
- * Until there is a kswapd, which does it before it sleeps, a round begins by forgetting which pageblocks were to be skipped, in zones
- * that a direct compaction has gone through.
  */
 #include "mm/compact_int.h"
 
@@ -36,7 +34,6 @@ static struct cpu *work(struct cpu *c, struct node *n, unsigned order, enum zone
 	enum compact_result res;
 
 	vmstat_inc(c, VM_compact_daemon_wake);
-	compact_reset_skipped(c, n->nid);
 	for (unsigned t = 0; t <= highest && !kthread_should_stop(c); t++) {
 		struct zone *z = &n->zones[t];
 		struct compact k = { .c = c, .order = (int)order, .mt = MIGRATE_UNMOVABLE, .highest = highest, .alloc_flags = WMARK_MIN,
@@ -99,21 +96,8 @@ static void kcompactd(struct cpu *c, void *arg)
 
 void kcompactd_boot(struct quire *q)
 {
-	for (unsigned nid = 0; nid < q->m->nr_nodes; nid++) {
-		const struct machine_node *mn = &q->m->nodes[nid];
-		char name[KTHREAD_NAME_MAX] = "kcompactd";
-		struct cpumask cpus = { 0 };
-		unsigned at = 9;
-
-		if (!q->nodes[nid].kcompactd)
-			continue;
-		if (nid >= 10)
-			name[at++] = (char)('0' + nid / 10);
-		name[at] = (char)('0' + nid % 10);
-		for (unsigned i = 0; i < mn->nr_cpus; i++)
-			cpumask_set(&cpus, mn->first_cpu + i);
-		kthread_add_on_demand(q->nodes[nid].kcompactd, q, name, kcompactd, &q->nodes[nid], mn->nr_cpus ? &cpus : NULL);
-	}
+	for (unsigned nid = 0; nid < q->m->nr_nodes; nid++)
+		kthread_add_for_node(q->nodes[nid].kcompactd, q, "kcompactd", nid, kcompactd);
 }
 
 void kcompactd_begin(struct cpu *c)

@@ -119,6 +119,7 @@ static struct cpu *sleep_well(struct cpu *c, struct node *n, unsigned order, uns
 
 	if (!may_sleep(c, n, order, highest))
 		return c;
+	compact_reset_skipped(c, n->nid); /* there is free memory again where compaction found none */
 	c = kthread_wait(c, n->kswapd, NAP_NS);
 	if (kthread_should_stop(c))
 		return c;
@@ -222,19 +223,6 @@ uint64_t reclaimable_pages(struct cpu *c, const struct zone *z)
 
 void reclaim_boot(struct quire *q)
 {
-	for (unsigned nid = 0; nid < q->m->nr_nodes; nid++) {
-		const struct machine_node *mn = &q->m->nodes[nid];
-		char name[KTHREAD_NAME_MAX] = "kswapd";
-		struct cpumask cpus = { { 0 } };
-		unsigned at = 6;
-
-		if (!q->nodes[nid].kswapd)
-			continue;
-		if (nid >= 10)
-			name[at++] = (char)('0' + nid / 10);
-		name[at] = (char)('0' + nid % 10);
-		for (unsigned i = 0; i < mn->nr_cpus; i++)
-			cpumask_set(&cpus, mn->first_cpu + i);
-		kthread_add_on_demand(q->nodes[nid].kswapd, q, name, kswapd, &q->nodes[nid], mn->nr_cpus ? &cpus : NULL);
-	}
+	for (unsigned nid = 0; nid < q->m->nr_nodes; nid++)
+		kthread_add_for_node(q->nodes[nid].kswapd, q, "kswapd", nid, kswapd);
 }

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/errno.h"
+#include "mm/text.h"
 
 static void kthread_main(struct cpu *c, struct task *t)
 {
@@ -84,6 +85,22 @@ void kthread_add_on_demand(struct kthread *kt, struct quire *q, const char *name
 	describe(kt, name, fn, arg, affinity);
 	kt->on_demand = true;
 	list_add_tail(&kt->link, &q->kthreads);
+}
+
+void kthread_add_for_node(struct kthread *kt, struct quire *q, const char *name, unsigned nid, void (*fn)(struct cpu *c, void *arg))
+{
+	const struct machine_node *mn = &q->m->nodes[nid];
+	struct cpumask cpus = { .bits = { 0 } };
+	char full[KTHREAD_NAME_MAX];
+	struct text t = text_into(full, sizeof(full));
+
+	if (!kt)
+		return;
+	text_str(&t, name);
+	text_u64(&t, nid);
+	for (unsigned i = 0; i < mn->nr_cpus; i++)
+		cpumask_set(&cpus, mn->first_cpu + i);
+	kthread_add_on_demand(kt, q, full, fn, &q->nodes[nid], mn->nr_cpus ? &cpus : NULL);
 }
 
 struct cpu *kthread_wait(struct cpu *c, struct kthread *kt, uint64_t timeout_ns)

@@ -46,6 +46,8 @@ int kthread_start(struct quire *q, struct cpu *c, const char *name, void (*fn)(s
  */
 void kthread_add_on_demand(struct kthread *kt, struct quire *q, const char *name, void (*fn)(struct cpu *c, void *arg), void *arg,
 			   const struct cpumask *affinity);
+/* The same, one of a node: called name and the node's number, on its CPUs if it has any, with the node for argument. NULL: none. */
+void kthread_add_for_node(struct kthread *kt, struct quire *q, const char *name, unsigned nid, void (*fn)(struct cpu *c, void *arg));
 /* Do tasks run, so that a daemon would too? */
 bool kthread_run_is_on(const struct quire *q);
 /* Asked by a daemon at places where it holds nothing. */

@@ -6,7 +6,6 @@
 #include "mm/lru_int.h"
 #include "mm/text.h"
 
-#define FRAME_BATCHED (1ULL << 28) /* in a CPU's batch; only while this runs */
 
 static int invalid(struct quire *q, const char *what, uint64_t at, uint64_t is, uint64_t should)
 {

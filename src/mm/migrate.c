@@ -24,7 +24,7 @@ struct migrate {
 	enum migrate_reason reason;
 	struct list_head failed, parts; /* folios that stay; parts of split ones, to be tried on their own */
 	struct migrate_stats stats;
-	uint64_t nr_failed; /* folios */
+	uint64_t nr_failed, nr_split; /* folios; those that were split have not been moved as such */
 	bool no_room;       /* the target has none: stop */
 };
 
@@ -86,6 +86,7 @@ static bool split_folio(struct migrate *m, struct frame *folio)
 	if (rc)
 		return false;
 	move_link(folio, &m->parts);
+	m->nr_split++;
 	m->stats.nr_thp_split += thp;
 	return true;
 }
@@ -146,11 +147,8 @@ static void unmap_pass(struct migrate *m, struct list_head *from, enum migrate_m
 			++*ret_again;
 			move_link(folio, &again);
 		} else {
-			if (rc == -ENOMEM && may_split(m, folio) && split_folio(m, folio)) {
-				m->nr_failed++;
-				m->stats.nr_thp_failed++;
+			if (rc == -ENOMEM && may_split(m, folio) && split_folio(m, folio))
 				continue;
-			}
 			m->no_room = rc == -ENOMEM;
 			count_failed(m, folio);
 			move_link(folio, &m->failed);
@@ -170,7 +168,7 @@ static void undo(struct migrate *m, struct frame *src, struct frame *dst, struct
 }
 
 /* Move what is in the batch, or put it back: what could not be moved is counted as failed, and on `from`. */
-static void move_batch(struct migrate *m, struct batch *b, struct list_head *from, enum migrate_mode mode, unsigned passes)
+static void move_batch(struct migrate *m, struct batch *b, struct list_head *from, unsigned passes)
 {
 	struct list_head src, dst;
 
@@ -181,7 +179,7 @@ static void move_batch(struct migrate *m, struct batch *b, struct list_head *fro
 			struct frame *s = first(&b->src), *d = first(&b->dst);
 			uint64_t word = d->priv;
 			struct migration g = recall_unmapped(s, d);
-			int rc = migrate_folio_move(m->c, &g, mode);
+			int rc = migrate_folio_move(m->c, &g);
 
 			if (!rc) {
 				count_moved(m, s);
@@ -217,7 +215,7 @@ static void migrate_batch(struct migrate *m, struct list_head *from, enum migrat
 		count_failed(m, folio);
 	tlb_batch_flush(m->c, &b.tlb);
 	tlb_batch_end(&b.tlb);
-	move_batch(m, &b, from, mode, passes);
+	move_batch(m, &b, from, passes);
 }
 
 /* Asynchronously together, then, where waiting is allowed, one by one. What fails in the end is on m->failed. */
@@ -291,7 +289,8 @@ int migrate_pages(struct cpu *c, struct list_head *from, const struct migrate_ta
 		migrate_batch(&m, &some, MIGRATE_ASYNC, 1);
 		splice(&some, &m.failed);
 	}
-	m.nr_failed = failed;
+	m.nr_failed = failed + m.nr_split;
+	m.stats.nr_thp_failed += m.stats.nr_thp_split;
 	splice(&m.parts, &m.failed);
 	splice(&m.failed, from);
 	count(c, &m.stats);

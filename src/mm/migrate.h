@@ -36,8 +36,8 @@ struct migrate_stats {
 
 /*
  * Move the folios on `from` (isolated, linked by lru, one reference of the caller's each). Those that were moved leave the list and are
- * freed by their last user; the rest stays on it, also the parts of huge pages that had to be split: the caller puts them back
- * (migrate_putback). 0: all moved; > 0: so many folios were not; -ENOMEM: the target had no room, which ended it.
+ * freed by their last user; the rest stays on it, also parts of huge pages that had to be split: the caller puts them back
+ * (migrate_putback). 0: all moved, as they were; > 0: so many folios were not, those that were split among them whatever became of their parts; -ENOMEM: the target had no room, which ended it.
  * No locks held; mmap_lock for reading is allowed. ret_stats may be NULL.
  */
 int migrate_pages(struct cpu *c, struct list_head *from, const struct migrate_target *t, enum migrate_mode mode, enum migrate_reason reason,
@@ -66,7 +66,7 @@ struct migration {
 int migrate_folio_unmap(struct cpu *c, struct frame *src, const struct migrate_target *t, enum migrate_mode mode, struct tlb_batch *batch,
 			struct migration *ret);
 /* Copy and map dst in src's place; the batch has been flushed. 0; -EAGAIN: somebody uses src, it stays unmapped; -EHWPOISON: likewise. */
-int migrate_folio_move(struct cpu *c, struct migration *g, enum migrate_mode mode);
+int migrate_folio_move(struct cpu *c, struct migration *g);
 /* Map src again and give dst back. */
 void migrate_folio_undo(struct cpu *c, struct migration *g, const struct migrate_target *t);
 

@@ -21,7 +21,7 @@
 /* What moves along with the contents. */
 #define MIGRATE_KEEP                                                                                                    \
 	(FRAME_ANON | FRAME_SWAPBACKED | FRAME_DIRTY | FRAME_REFERENCED | FRAME_ACTIVE | FRAME_UNEVICTABLE | FRAME_WORKINGSET | FRAME_LAZYFREE | \
-	 FRAME_READAHEAD | FRAME_UNREAD)
+	 FRAME_READAHEAD | FRAME_UNREAD | FRAME_REWRITTEN)
 
 static void put_target(struct cpu *c, struct frame *dst, const struct migrate_target *t)
 {
@@ -164,7 +164,7 @@ static int move_file(struct cpu *c, struct migration *g)
 /* A folio of the swap cache, likewise. */
 static int move_swapped(struct cpu *c, struct migration *g)
 {
-	int rc = frame_refcount(g->src) == folio_expected_refs(g->src) + 1 ? copy_folio(c, g->dst, g->src) : -EAGAIN;
+	int rc = unused(c, g->src) ? copy_folio(c, g->dst, g->src) : -EAGAIN;
 
 	if (rc)
 		return rc;
@@ -177,17 +177,18 @@ static int move_swapped(struct cpu *c, struct migration *g)
 	return rc;
 }
 
-ATTR_NOINLINE int migrate_folio_move(struct cpu *c, struct migration *g, enum migrate_mode mode)
+ATTR_NOINLINE int migrate_folio_move(struct cpu *c, struct migration *g)
 {
 	enum machine_path prev = machine_work(c, PATH_MIGRATE_MOVE, 1);
 	uint64_t flags = frame_flags(g->src);
 	int rc = flags & FRAME_FILE ? move_file(c, g) : flags & FRAME_SWAPCACHE ? move_swapped(c, g) : move_anon(c, g);
 
-	(void)mode;
 	machine_path(c, PATH_MIGRATE_MOVE);
 	if (!rc) {
 		if (g->was_mapped)
 			(void)remove_migration_ptes(c, g->src, g->dst, false);
+		if (flags & FRAME_PARTIALLY_MAPPED) /* moved whole, so there is as much to be had by a split as before */
+			rmap_partially_mapped(c, g->dst);
 		folio_unlock(c, g->dst);
 		folio_unlock(c, g->src);
 		if (g->anon_vma)

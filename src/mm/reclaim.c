@@ -2,7 +2,8 @@
  * Freeing the pages of a list of isolated folios: unmap all, one flush, then free what nobody else refers to.
  *
  *   clean page of a file          dropped: it can be read again
- *   dirty page of a file          active again: writing back is not reclaim's business
+ *   dirty page of a file          active again: writing back is not reclaim's business. One that was written back, too: a file has no bytes of
+ *                                 its own that would give it back
  *   lazily freed and not written  dropped; a huge one is split first
  *   anonymous                     to swap: slots, unmapped, written, and dropped when that is done; active again where there are no slots
  *   shared memory                 unmapped; active again if it was ever written, else dropped: it will be zero again
@@ -150,7 +151,7 @@ static bool drop(struct cpu *c, struct shrink *s, struct frame *f)
 
 	if (frame_flags(f) & FRAME_SWAPCACHE)
 		return drop_swapped(c, s, f);
-	if (!anon && (frame_flags(f) & FRAME_DIRTY)) {
+	if (!anon && (frame_flags(f) & (FRAME_DIRTY | FRAME_REWRITTEN))) {
 		activate(c, s, f);
 		return false;
 	}

@@ -3,45 +3,39 @@
  * taken under its table's lock and its own lock only if that is free.
  * Locks: mmap_lock for reading throughout; the folio's inside.
  */
-#include "mm/fault_int.h"
 #include "mm/folio_lock.h"
+#include "mm/follow.h"
+#include "mm/pagetable.h"
 #include "mm/split.h"
 
-/* The huge page of which va maps a part, with a reference, or NULL. *ret_next: behind what was found out. */
-static struct frame *huge_folio_at(struct cpu *c, struct mm *mm, vaddr_t va, vaddr_t *ret_next)
+static bool split_at(struct cpu *c, const struct vma *v, vaddr_t va)
 {
-	struct frame *head = NULL;
-	struct pt_ref pmd, r;
-	bool huge;
-	pte_t e;
+	struct frame *folio = follow_folio(c, v, va, NULL);
+	bool done = false;
 
-	*ret_next = ALIGN_DOWN(va, PMD_SIZE) + PMD_SIZE;
-	if (pt_pmd(c, mm, va, false, &pmd))
-		return NULL;
-	e = pte_read(c, &pmd);
-	huge = pmd_huge(e);
-	r = pmd;
-	if (!huge) {
-		if (pt_entry_shared(e) || pt_pte(c, mm, &pmd, va, false, &r))
-			return NULL;
-		*ret_next = va + PAGE_SIZE;
+	if (!folio)
+		return false;
+	if ((frame_flags(folio) & FRAME_HEAD) && folio_trylock(c, folio)) {
+		done = !folio_split(c, folio, NULL, NULL);
+		folio_unlock(c, folio);
 	}
-	pt_lock(c, r.table);
-	e = pte_peek(&r);
-	if (pte_present(e) && !(e & PTE_SOFT_ZERO) && (!huge || pmd_huge(e))) {
-		head = frame_head(c->m, frame_of(c->m, pte_pfn(e)));
-		if (frame_flags(head) & FRAME_HEAD)
-			frame_get(c, head);
-		else
-			head = NULL;
-	}
-	pt_unlock(c, r.table);
-	return head;
+	frame_put(c, folio);
+	return done;
+}
+
+/* The address after va that may map another folio than it does: the next page's, or where there are no tables the next they would serve. */
+static vaddr_t next_after(struct cpu *c, const struct vma *v, vaddr_t va)
+{
+	struct pt_ref pmd;
+
+	if (pt_pmd(c, v->mm, va, false, &pmd) || !pmd_table(pte_read(c, &pmd)))
+		return ALIGN_DOWN(va, PMD_SIZE) + PMD_SIZE;
+	return va + PAGE_SIZE;
 }
 
 uint64_t quire_split_range(struct cpu *c, struct mm *mm, vaddr_t start, uint64_t len)
 {
-	vaddr_t va = start & PAGE_MASK, end = start + len, next;
+	vaddr_t va = start & PAGE_MASK, end = start + len;
 	uint64_t done = 0;
 
 	machine_read_lock(c, &mm->mmap_lock);
@@ -50,19 +44,8 @@ uint64_t quire_split_range(struct cpu *c, struct mm *mm, vaddr_t start, uint64_t
 
 		if (!v || v->start >= end)
 			break;
-		for (va = MAX(va, v->start); va < end && va < v->end; va = next) {
-			struct frame *head = v->flags & (VM_HUGETLB | VM_SPECIAL) ? NULL : huge_folio_at(c, mm, va, &next);
-
-			if (v->flags & (VM_HUGETLB | VM_SPECIAL))
-				next = v->end;
-			if (!head)
-				continue;
-			if (folio_trylock(c, head)) {
-				done += !folio_split(c, head, NULL, NULL);
-				folio_unlock(c, head);
-			}
-			frame_put(c, head);
-		}
+		for (va = MAX(va, v->start); va < end && va < v->end; va = next_after(c, v, va))
+			done += split_at(c, v, va);
 	}
 	machine_read_unlock(c, &mm->mmap_lock);
 	return done;

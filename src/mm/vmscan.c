@@ -187,12 +187,11 @@ ATTR_NOINLINE static uint64_t shrink_inactive_list(struct cpu *c, struct lruvec 
 
 /* ---- how much of each ---- */
 
-static void prepare(const struct quire *q, const struct node *n, struct scan_control *sc)
+static void prepare(const struct node *n, struct scan_control *sc)
 {
 	const struct lruvec *lv = &n->lruvec;
 	uint64_t file = size_of(lv, LRU_INACTIVE_FILE), anon = size_of(lv, LRU_INACTIVE_ANON), free = 0, high = 0;
 
-	(void)q;
 	for (unsigned t = 0; t < NR_LRU_TYPES; t++)
 		sc->deactivate[t] = sc->force_deactivate || inactive_is_low(lv, (enum lru_list)(t ? LRU_FILE : 0), sc);
 	/* So much of files that nobody uses: these first. */
@@ -333,7 +332,7 @@ void shrink_node(struct cpu *c, int nid, struct scan_control *sc)
 	struct node *n = &c->q->nodes[nid];
 	uint64_t before = sc->nr_reclaimed;
 
-	prepare(c->q, n, sc);
+	prepare(n, sc);
 	shrink_lruvec(c, &n->lruvec, sc);
 	shrink_slab(c, nid, sc);
 	if (sc->nr_reclaimed > before)

@@ -2,6 +2,7 @@
  * Migration: contents, rights, counts and counters afterwards; who may not be moved; batches and their flushes; failures at every
  * step. On the null machine, of two nodes where a place to go to matters.
  */
+#include "mm/deferred_split.h"
 #include "mm/folio_lock.h"
 #include "mm/gup.h"
 #include "mm/migrate.h"
@@ -167,10 +168,70 @@ static void partly_mapped_huge_page_is_split(void **state)
 		store(w, AREA + PAGES(i), 100 + i);
 	assert_ok((int)mm_munmap(w->c, mm, AREA + PAGES(12), PAGES(500)));
 	isolate_at(w, mm, AREA, &l);
-	assert_ok(migrate(w, &l, &r, MIGRATE_ASYNC, MR_COMPACTION));
+	assert_int_equal(migrate(w, &l, &r, MIGRATE_ASYNC, MR_COMPACTION), 1); /* the huge page has not moved, as such */
 	assert_int_equal(count_of(w, VM_thp_migration_split), 1);
+	assert_int_equal(count_of(w, VM_thp_migration_fail), 1);
+	assert_int_equal(count_of(w, VM_pgmigrate_fail), 0);
 	for (unsigned i = 0; i < 12; i++)
 		assert_int_equal(load(w, AREA + PAGES(i)), 100 + i);
+	mm_end(w, mm);
+	world_end(w);
+}
+
+/* A huge page that had to be split counts as not moved, whatever becomes of others that are tried again. */
+static void splits_are_not_forgotten(void **state)
+{
+	struct world *w = world_new(2, 128 * MIB);
+	struct room r = plenty();
+	struct list_head l;
+	struct frame *busy;
+
+	(void)state;
+	list_init(&l);
+	r.thp_limit = 0;
+	w->q->knobs.thp_enabled = THP_ALWAYS;
+	struct mm *mm = mm_new(w);
+
+	map_at(w, mm, AREA, PMD_SIZE, RW);
+	map_at(w, mm, AREA + 2 * PMD_SIZE, PAGES(1), RW);
+	store(w, AREA, 1);
+	store(w, AREA + 2 * PMD_SIZE, 2);
+	isolate_at(w, mm, AREA, &l);
+	isolate_at(w, mm, AREA + 2 * PMD_SIZE, &l);
+	busy = folio_at(w, mm, AREA + 2 * PMD_SIZE);
+	frame_get(w->c, busy); /* in use: all passes, and then one by one, in vain */
+	assert_int_equal(migrate(w, &l, &r, MIGRATE_SYNC, MR_SYSCALL), 2);
+	assert_int_equal(count_of(w, VM_thp_migration_split), 1);
+	assert_int_equal(count_of(w, VM_thp_migration_fail), 1);
+	assert_int_equal(count_of(w, VM_pgmigrate_success), HPAGE_PMD_NR);
+	assert_int_equal(count_of(w, VM_pgmigrate_fail), 1);
+	frame_put(w->c, busy);
+	assert_int_equal(load(w, AREA), 1);
+	mm_end(w, mm);
+	world_end(w);
+}
+
+/* Moved whole, it is still worth splitting. */
+static void unmapped_parts_move_along(void **state)
+{
+	struct world *w = world_new(1, 128 * MIB);
+	struct room r = plenty();
+	struct list_head l;
+
+	(void)state;
+	list_init(&l);
+	w->q->knobs.thp_enabled = THP_ALWAYS;
+	struct mm *mm = mm_new(w);
+
+	map_at(w, mm, AREA, PMD_SIZE, RW);
+	store(w, AREA, 1);
+	assert_ok((int)mm_munmap(w->c, mm, AREA + PAGES(12), PAGES(500)));
+	isolate_at(w, mm, AREA, &l);
+	assert_ok(migrate(w, &l, &r, MIGRATE_ASYNC, MR_NUMA_MISPLACED));
+	assert_int_equal(deferred_split_count(w->q, 0), 1);
+	world_check(w);
+	assert_int_equal(deferred_split_scan(w->c, 0, 10), 1);
+	assert_int_equal(load(w, AREA), 1);
 	mm_end(w, mm);
 	world_end(w);
 }
@@ -295,7 +356,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(base_pages_move),     cmocka_unit_test(huge_pages_move), cmocka_unit_test(partly_mapped_huge_page_is_split),
 		cmocka_unit_test(used_pages_stay),     cmocka_unit_test(file_pages_move), cmocka_unit_test(a_batch_flushes_once),
-		cmocka_unit_test(no_room),
+		cmocka_unit_test(no_room),	       cmocka_unit_test(splits_are_not_forgotten), cmocka_unit_test(unmapped_parts_move_along),
 	};
 
 	return test_run(tests);

@@ -29,18 +29,7 @@ struct job {
 	char why[160];
 };
 
-#define WRONG(j, ...)                                                                              \
-	do {                                                                                        \
-		if (!(j)->why[0])                                                                   \
-			snprintf((j)->why, sizeof((j)->why), __VA_ARGS__);                          \
-	} while (0)
-
-static uint64_t env_number(const char *name, uint64_t otherwise)
-{
-	const char *s = getenv(name);
-
-	return s ? strtoull(s, NULL, 0) : otherwise;
-}
+#include "thread_jobs.h"
 
 static uint64_t ops(void)
 {
@@ -55,27 +44,6 @@ static void open_with(struct host_world *w, uint64_t memory, void (*set)(struct 
 	if (set)
 		set(&k);
 	world_open(w, &(struct host_options){ .memory = memory, .nr_cpus = THREADS + 3 }, &k);
-}
-
-/* Start a job; it has a user's reference on mm (or none, for a kernel task). */
-static void start(struct host_world *w, struct job *j, unsigned id, struct mm *mm, void (*fn)(struct cpu *, struct task *))
-{
-	j->w = w;
-	j->id = id;
-	j->mm = mm;
-	j->t = (struct task){ .fn = fn, .arg = j, .mm = mm, .name = "job" };
-	rng_init(&j->r, env_number("QUIRE_SEED", 1) * 1000 + id, "job");
-	if (mm)
-		mm_get(mm);
-	assert_int_equal(w->m->ops->task_start(w->c, &j->t), 0);
-}
-
-/* A task is done with its address space. */
-static void leave(struct cpu *c, struct job *j)
-{
-	c->current->mm = NULL;
-	mm_activate(c, NULL);
-	mm_put(c, j->mm);
 }
 
 static void run(struct host_world *w, struct job *j, unsigned nr)

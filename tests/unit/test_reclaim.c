@@ -84,6 +84,28 @@ static void pages_of_files(void **state)
 	world_end(w);
 }
 
+/* Written, and clean since it was written back: what the device is said to hold for the file is not that. */
+static void written_back_pages_stay(void **state)
+{
+	struct world *w = world_new(1, 128 * MIB);
+	struct mm *mm = mm_new(w);
+	struct mfile *f;
+
+	(void)state;
+	assert_ok(file_create(w->c, w->q, 0, PAGES(8), false, &f));
+	map_shared(w, mm, AREA, f);
+	store(w, AREA, 77);
+	store(w, AREA + PAGES(1), 78);
+	assert_ok((int)mm_msync(w->c, mm, AREA, PAGES(8), UAPI_MS_SYNC));
+	advise(w, mm, AREA, 8, UAPI_MADV_PAGEOUT);
+	assert_null(page_at(w, mm, AREA));
+	assert_int_equal(load(w, AREA), 77);
+	assert_int_equal(load(w, AREA + PAGES(1)), 78);
+	file_put(w->c, f);
+	mm_end(w, mm);
+	world_end(w);
+}
+
 static void lazily_freed(void **state)
 {
 	struct world *w = world_new(1, 128 * MIB);
@@ -363,7 +385,8 @@ static void no_reclaim_for_those_who_cannot_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pages_of_files), cmocka_unit_test(lazily_freed), cmocka_unit_test(huge_pages), cmocka_unit_test(cold_pages),
+		cmocka_unit_test(pages_of_files), cmocka_unit_test(written_back_pages_stay),
+		cmocka_unit_test(lazily_freed), cmocka_unit_test(huge_pages), cmocka_unit_test(cold_pages),
 		cmocka_unit_test(shared_memory), cmocka_unit_test(cache_gives_way), cmocka_unit_test(used_pages_stay), cmocka_unit_test(shrinker),
 		cmocka_unit_test(no_reclaim_for_those_who_cannot_wait),
 	};
