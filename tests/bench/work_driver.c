@@ -14,6 +14,7 @@
 #include "mm/rmap_walk.h"
 #include "mm/split.h"
 #include "mm/system.h"
+#include "mm/uapi.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,6 +293,21 @@ static void folios(struct mm *mm)
 	}
 }
 
+/* Out to the swap device and back, base pages and huge ones, read and written. */
+static void swapping(struct mm *mm)
+{
+	vaddr_t va = 0x7d0000000000ULL;
+
+	for (unsigned round = 0; round < 8; round++) {
+		need(mm_mmap(cpu, mm, va, 4 * PMD_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, NULL, 0), "mmap");
+		need(mm_madvise(cpu, mm, va, 4 * PMD_SIZE, round & 4 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE), "madvise");
+		touch(va, 4 * PMD_SIZE, true);
+		need(mm_madvise(cpu, mm, va, 4 * PMD_SIZE, UAPI_MADV_PAGEOUT), "pageout");
+		touch(va, 3 * PMD_SIZE, round & 1);
+		need(mm_munmap(cpu, mm, va, 4 * PMD_SIZE), "munmap");
+	}
+}
+
 static void boot(struct machine *m)
 {
 	enum { FRAMES = 4 * SECTION_FRAMES };
@@ -336,7 +352,7 @@ static void compaction(struct mm *mm)
 
 int main(void)
 {
-	struct null_options o = { .nr_cpus = 2, .node_bytes = 3072 * MIB };
+	struct null_options o = { .nr_cpus = 2, .node_bytes = 3072 * MIB, .swap_bytes = 256 * MIB };
 	struct machine *m;
 	struct mm *mm, *other;
 	char err[200];
@@ -368,6 +384,7 @@ int main(void)
 	heap(mm);
 	folios(mm);
 	compaction(mm);
+	swapping(mm);
 	boot(m);
 	mm_activate(cpu, NULL);
 	mm_activate(m->cpus[1], NULL);
