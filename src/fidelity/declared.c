@@ -188,7 +188,15 @@ static bool locks_own(const struct fidelity_case *a, const struct fidelity_diff 
 	       (is_counter(d, "unevictable_pgs_mlocked") || is_counter(d, "unevictable_pgs_munlocked"));
 }
 
+static bool no_gigantic(const struct fidelity_case *a, const struct fidelity_diff *d)
+{
+	return !a->kernel->gigantic && d->kind == FID_RESULT && d->kernel == -EINVAL && a->call->op == SOP_MMAP &&
+	       (a->call->flags & UAPI_MAP_HUGETLB) && a->call->flags >> UAPI_MAP_HUGE_SHIFT == 30;
+}
+
 static const struct entry table[] = {
+	{ { "no-gigantic-pages", "this computer's CPUs have no pages of 1 GiB, which the engine's always have", false },
+	  0, 0, no_gigantic },
 	{ { "huge-zero-page-kept", "Linux keeps its huge page of zeroes from one process to the next while there is memory; the engine is a new one in each script", false },
 	  0, 0, zero_page_kept },
 	{ { "promise-kept", "Linux 6.1 keeps the promise of memory (ac) of an untouched area that mprotect makes read-only; 6.12 and the engine give it back", false },

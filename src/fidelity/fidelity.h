@@ -68,6 +68,7 @@ struct fidelity_kernel {
 	char thp[100];       /* in words */
 	bool pagemap_scan;
 	bool generations;    /* lists of pages by generations (lru_gen) are on */
+	bool gigantic;       /* pages of 1 GiB can be asked for (CPUs have them or not) */
 	bool watched;        /* DAMON is at work: it takes accessed bits and marks the page instead, which smaps shows of all that map it */
 };
 /* 0, or -EOPNOTSUPP with one line why in err: no /proc, a setting that is unknown here. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -78,6 +79,25 @@ static bool lru_generations(void)
 	return !kproc_setting("/sys/kernel/mm/lru_gen/enabled", value, sizeof(value)) && strtoul(value, NULL, 0);
 }
 
+/*
+ * Does a read of untouched memory map the shared page of zeroes? Linux forbids that to some address spaces, and some computers run
+ * kernels that never do it: it shows in pagemap, where such a page is the process's alone.
+ */
+static bool zero_page_used(const struct kproc_pages *pages)
+{
+	size_t len = (size_t)sysconf(_SC_PAGESIZE);
+	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t is = 0;
+
+	if (p == MAP_FAILED)
+		return true;
+	(void)*(volatile char *)p;
+	if (kproc_read_pages(pages, (uintptr_t)p, (uintptr_t)p + len, &is))
+		is = 0;
+	munmap(p, len);
+	return !(is & SPAGE_EXCL);
+}
+
 int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
 {
 	unsigned major = 0, minor = 0;
@@ -133,6 +153,8 @@ int fidelity_kernel_read(struct fidelity_kernel *k, char *err, size_t errlen)
 		return -EOPNOTSUPP;
 	}
 	k->pagemap_scan = pages.scan;
+	k->knobs.zero_page = zero_page_used(&pages);
+	k->gigantic = !access("/sys/kernel/mm/hugepages/hugepages-1048576kB", F_OK);
 	k->watched = damon_works();
 	k->generations = lru_generations();
 	kproc_pages_close(&pages);

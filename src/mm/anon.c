@@ -24,7 +24,8 @@ ATTR_NOINLINE void map_anon(struct fault *f, struct frame *page)
 		rmap_mlock(c, page);
 	folio_add_lru(c, page);
 	mm_rss_add(c, f->mm, RSS_ANON, 1);
-	pte_write(c, &f->pte, pte_owned(c->m, page, f->v->flags));
+	/* Clean where nobody may write: a read that found no zero page to map (quire.zero_page). */
+	pte_write(c, &f->pte, pte_owned(c->m, page, f->v->flags) & (f->v->flags & VM_WRITE ? ~0ULL : ~PTE_DIRTY));
 	c->fault_entry = f->pte.entry;
 	machine_path(c, prev);
 }

@@ -37,7 +37,7 @@ ATTR_NOINLINE static int fault_pte(struct fault *f)
 	f->orig = pte_read(f->c, &f->pte);
 	if (!f->orig) {
 		if (!f->v->file)
-			return fault_is_write(f) ? fault_anon(f) : fault_zero_page(f);
+			return fault_is_write(f) || !f->q->knobs.zero_page ? fault_anon(f) : fault_zero_page(f);
 		if (!fault_is_write(f))
 			return fault_file_read(f);
 		return f->v->flags & VM_SHARED ? fault_file_shared(f) : fault_file_cow(f);
@@ -57,6 +57,11 @@ static int wait_for_split(struct fault *f)
 	return 0;
 }
 
+static bool thp_zero_allowed(const struct quire *q)
+{
+	return q->knobs.thp_use_zero_page && q->knobs.zero_page;
+}
+
 static int fault_run(struct fault *f)
 {
 	int rc = f->v->flags & VM_HUGETLB ? 0 : pt_pmd(f->c, f->mm, f->va, true, &f->pmd);
@@ -70,7 +75,7 @@ static int fault_run(struct fault *f)
 	f->orig = pte_read(f->c, &f->pmd);
 	rc = FAULT_FALLBACK;
 	if (!f->orig && thp_allowed(f->mm, f->v, f->va))
-		rc = fault_is_write(f) || !f->q->knobs.thp_use_zero_page ? thp_fault_anon(f) : thp_fault_zero(f);
+		rc = fault_is_write(f) || !thp_zero_allowed(f->q) ? thp_fault_anon(f) : thp_fault_zero(f);
 	else if (!f->orig)
 		vmstat_inc(f->c, thp_refusal(f->mm, f->v));
 	else if (unlikely(pmd_leaf(f->orig) && !pte_present(f->orig)))

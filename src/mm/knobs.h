@@ -36,6 +36,7 @@ struct knobs {
 	uint32_t khugepaged_pages_to_scan, khugepaged_scan_sleep_millisecs, khugepaged_alloc_sleep_millisecs;
 	uint32_t khugepaged_max_ptes_none, khugepaged_max_ptes_swap, khugepaged_max_ptes_shared;
 	bool khugepaged_defrag;
+	bool zero_page;             /* quire.zero_page: reads of untouched memory map shared zeroes */
 	bool split_zero_to_shared;  /* quire.split_zero_to_shared: parts of a split page that hold only zeros */
 	uint32_t huge_clear_order;  /* quire.huge_clear_order */
 	uint32_t huge_copy_order;   /* quire.huge_copy_order */

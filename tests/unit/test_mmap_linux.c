@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fidelity/fidelity.h"
+
 #define NP 64U
 #define NSEQ 400U
 #define NSTEP 40U
@@ -326,11 +328,19 @@ static void switch_to(struct world *w, struct mm *mm)
 
 static void run_here(struct step *steps)
 {
+	struct fidelity_kernel kernel;
 	struct mm *parent, *child;
+	char err[300];
+	struct knobs k;
 	struct world w;
 	struct rng r;
 
-	world_up(&w, NULL);
+	/* What a fork copies goes by it: nothing of an area where only shared zeroes are mapped. */
+	if (fidelity_kernel_read(&kernel, err, sizeof(err)))
+		fail_msg("%s", err);
+	knobs_default(&k);
+	k.zero_page = kernel.knobs.zero_page;
+	world_up(&w, &k);
 	rng_init(&r, test_seed(11), "kernel");
 	for (unsigned q = 0; q < NSEQ; q++) {
 		mm_munmap(w.c, w.mm, WIN, (NP + 2) * PG);
