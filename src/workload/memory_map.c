@@ -31,6 +31,10 @@ __attribute__((format(printf, 3, 4))) static int refuse(const struct reader *r, 
 	if (n >= 0 && (size_t)n < r->errlen)
 		vsnprintf(r->err + n, r->errlen - (size_t)n, fmt, ap);
 	va_end(ap);
+	/* Lines and names are anybody's: nothing of them ends the line or talks to the terminal. */
+	for (char *c = r->err; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = ' ';
 	return rc;
 }
 
