@@ -136,10 +136,10 @@ static bool joins_right(const struct fidelity_case *a, const struct fidelity_dif
 	       a->ea->start == a->ka->start && a->ea->end == at + ALIGN_UP(a->call->len, PAGE_SIZE);
 }
 
-/* As many more as had to be read. */
+/* Those that met the page being read, at most all, where anything had to be. */
 static bool retried_fault(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
-	return a->plain_files && d->kind == FID_FAULTS && !d->key && d->kernel > d->engine && d->kernel - d->engine <= a->kmajor;
+	return a->plain_files && d->kind == FID_FAULTS && !d->key && d->kernel > d->engine && a->kmajor && d->kernel - d->engine <= d->engine;
 }
 
 static bool populate_error(const struct fidelity_case *a, const struct fidelity_diff *d)

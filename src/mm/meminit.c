@@ -14,6 +14,7 @@
  */
 #include "mm/meminit.h"
 
+#include "base/assert.h"
 #include "base/errno.h"
 
 #include <string.h>
@@ -330,6 +331,8 @@ bool meminit_begin(struct meminit_worker *w, int nid)
 	machine_lock(w->c, &n->lock);
 	ours = n->first_deferred != MEMBLOCK_NONE;
 	if (ours) {
+		ASSERT(!n->begun);
+		n->begun = true;
 		n->job_pass = 0;
 		n->job_start = n->first_deferred;
 		next_job(w->mi, n, &n->zone[n->deferred], n->job_start);

@@ -42,6 +42,7 @@ struct meminit_node {
 	unsigned deferred;          /* zone type that is initialised late: the last one with memory */
 	uint64_t job_start;         /* where the worker that took over began */
 	uint64_t job_next, job_end; /* frames that are still to be handed out; of the part that workers are at */
+	bool begun;                 /* somebody has taken over what boot left: nobody else may */
 	unsigned job_pass;          /* 0, and in steps that go over the whole node twice 1: the frames are freed */
 	unsigned job_busy;          /* pieces being worked on */
 	uint64_t initialised, freed; /* atomic: frames so far */
