@@ -54,7 +54,7 @@ static bool watched_memory(const struct fidelity_case *a, const struct fidelity_
 {
 	int64_t more = d->kernel - d->engine, most = WATCHED_PAGES * (a->ops_seen & FIDELITY_SEEN_HUGE ? HPAGE_BYTES : (int64_t)PAGE_SIZE);
 
-	return a->kernel->watched && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED && more > 0 && more <= most;
+	return a->kernel->watched && d->kind == FID_SMAPS && d->key == SMAP_REFERENCED && more >= -most && more <= most;
 }
 
 static bool is_counter(const struct fidelity_diff *d, const char *name)
@@ -149,14 +149,6 @@ static bool populate_error(const struct fidelity_case *a, const struct fidelity_
 	       a->e->ret == -ENOMEM && (a->k->ret == -EINVAL || a->k->ret == -ENOMEM);
 }
 
-/* What of it was never written is then the page of zeroes, which belongs to nobody. */
-static bool free_splits(const struct fidelity_case *a, const struct fidelity_diff *d)
-{
-	if (a->call->op != SOP_MADVISE || a->call->advice != UAPI_MADV_FREE || !(a->ops_seen & FIDELITY_SEEN_HUGE))
-		return false;
-	return (d->kind == FID_PAGES && d->key == SPAGE_EXCL && !(d->kernel & SPAGE_EXCL)) || (d->kind == FID_SMAPS && d->key == SMAP_LAZYFREE);
-}
-
 static bool behind_end(const struct fidelity_case *a, const struct fidelity_diff *d)
 {
 	return (a->ops_seen & FIDELITY_SEEN_FAILED_WRITE) && d->kind == FID_PAGES && d->key == SPAGE_INCORE && (d->kernel & SPAGE_INCORE) && a->ea &&
@@ -233,11 +225,9 @@ static const struct entry table[] = {
 	  6001, 0, collapsed_file },
 	{ { "page-behind-end", "write(2) at the end of a file, from memory that is not there, leaves a page behind the end, which mincore sees; the engine has none there", true },
 	  6016, 0, behind_end },
-	{ { "free-splits", "MADV_FREE of what is left of a huge page splits it in Linux, which since 6.12 maps parts that hold zeroes as the shared page of them; the engine leaves it whole", true },
-	  6012, 0, free_splits },
 	{ { "file-folios", "after MADV_HUGEPAGE, and since 6.16 (ext4) where it reads ahead of a sequence or several pages are written, Linux has a file in folios of several pages, used, marked and mapped at once; the engine's page cache has pages", true },
 	  6001, 0, file_folios },
-	{ { "watched-memory", "DAMON watches this computer's memory: a page that it samples counts as referenced in every process that maps it, used or not", false },
+	{ { "watched-memory", "DAMON watches this computer's memory: a page that it samples gains or loses its mark of use in every process that maps it", false },
 	  0, 0, watched_memory },
 	{ { "lazyfree-batches", "MADV_FREE frees lazily only pages that have left the CPU's batch of new pages, and before 6.1 nothing empties all batches at once for a look", false },
 	  0, 6001, lazyfree_batch },

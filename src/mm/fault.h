@@ -22,7 +22,7 @@ int mm_copy_user(struct cpu *c, vaddr_t va, uint64_t len, bool write);
 /* Remove all mappings in [start, end) of an area, and what it was promised of a pool. mmap_lock held. Frames go to the gather. */
 void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end);
 /* MADV_FREE on a range: clear young and dirty, mark lazyfree; splits huge mappings partly covered. */
-void zap_lazyfree_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end);
+void zap_lazyfree_range(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end);
 /* Give every present entry in [start, end) the rights of new_flags; flushes what lost rights through g. */
 int protect_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end, uint64_t new_flags);
 /*

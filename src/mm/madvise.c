@@ -176,18 +176,18 @@ static int advise_pages(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end
 		return -EINVAL;
 	if (pt_unshare_range(c, v->mm, start, end, advice == UAPI_MADV_FREE ? UNSHARE_ALL : UNSHARE_PARTIAL))
 		return -EAGAIN;
+	if (advice == UAPI_MADV_FREE) {
+		zap_lazyfree_range(c, v, start, end);
+		return 0;
+	}
 	tlb_gather_begin(c, g, v->mm, false);
 	g->why = FLUSH_MADVISE;
-	if (advice == UAPI_MADV_FREE) {
-		zap_lazyfree_range(c, g, v, start, end);
-	} else {
-		pt_drop_shared(c, g, v->mm, start, end);
-		zap_range(c, g, v, start, end);
-		if (frees_tables(v->mm, start, end, advice)) {
-			vma_rmap_lock(c, v); /* nor may anybody be on the way to them from a page (rmap_walk.h R2) */
-			pt_free_empty(c, v->mm, g, start, end);
-			vma_rmap_unlock(c, v);
-		}
+	pt_drop_shared(c, g, v->mm, start, end);
+	zap_range(c, g, v, start, end);
+	if (frees_tables(v->mm, start, end, advice)) {
+		vma_rmap_lock(c, v); /* nor may anybody be on the way to them from a page (rmap_walk.h R2) */
+		pt_free_empty(c, v->mm, g, start, end);
+		vma_rmap_unlock(c, v);
 	}
 	tlb_gather_end(c, g);
 	return 0;

@@ -8,6 +8,8 @@
 #include "mm/frame.h"
 
 struct mm;
+struct pt_ref;
+struct vma;
 
 /*
  * The caller holds one reference on the folio and its lock. On success it holds both on `keep`, one of the folio's frames (NULL: the
@@ -23,6 +25,15 @@ int folio_split(struct cpu *c, struct frame *folio, struct frame *keep, struct l
  * split_huge_pages.
  */
 uint64_t quire_split_range(struct cpu *c, struct mm *mm, vaddr_t start, uint64_t len);
+
+/*
+ * Try to split each anonymous huge page of which [start, end) covers a part and that one table alone maps, so that what the range does to
+ * its pages leaves the others alone. mmap_lock is held, no other lock.
+ */
+void split_partly_covered(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end);
+
+/* The entries from r (for va) on, before end, map all of the folio, in order, and nobody else maps any of it. Under their table's lock. */
+bool pte_maps_whole_folio(struct cpu *c, const struct pt_ref *r, vaddr_t va, vaddr_t end, const struct frame *head);
 
 /* Do mappings, the caller's reference and what is known account for all references? If not a split or migration is in vain. */
 bool folio_can_split(const struct frame *folio);

@@ -11,7 +11,9 @@
 #include "mm/lru.h"
 #include "mm/nonpresent.h"
 #include "mm/rmap.h"
+#include "mm/split.h"
 #include "mm/swap.h"
+#include "mm/tlb.h"
 
 struct zap {
 	struct mmu_gather *g;
@@ -101,6 +103,11 @@ void zap_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start
 
 /* ---- MADV_FREE ---- */
 
+struct lazyfree {
+	struct mmu_gather *g;
+	vaddr_t end;
+};
+
 /* What may be dropped has nothing in swap. false: it can't give that up now. */
 static bool lazyfree_unswap(struct cpu *c, struct frame *head)
 {
@@ -127,7 +134,7 @@ static void lazyfree_folio(struct cpu *c, struct frame *head)
 ATTR_NOINLINE static bool lazyfree_pte(struct pt_range *w, const struct pt_ref *r, vaddr_t va)
 {
 	struct cpu *c = w->c;
-	struct mmu_gather *g = w->arg;
+	struct lazyfree *k = w->arg;
 	pte_t e = pte_peek(r);
 
 	(void)machine_work(c, PATH_LAZYFREE, 1);
@@ -147,9 +154,10 @@ ATTR_NOINLINE static bool lazyfree_pte(struct pt_range *w, const struct pt_ref *
 		return false;
 	if (e & (PTE_ACCESSED | PTE_DIRTY)) {
 		pte_clear_bits(c, r, PTE_ACCESSED | PTE_DIRTY);
-		tlb_gather_range(g, va, PAGE_SIZE);
+		tlb_gather_range(k->g, va, PAGE_SIZE);
 	}
-	if (head == page && !(frame_flags(head) & FRAME_HEAD))
+	/* Of a huge page only where all of it is advised: what could not be split is only made clean. */
+	if (head == page && (!(frame_flags(head) & FRAME_HEAD) || pte_maps_whole_folio(c, r, va, k->end, head)))
 		lazyfree_folio(c, head);
 	return false;
 }
@@ -157,7 +165,7 @@ ATTR_NOINLINE static bool lazyfree_pte(struct pt_range *w, const struct pt_ref *
 ATTR_NOINLINE static bool lazyfree_huge_pmd(struct pt_range *w, const struct pt_ref *r, vaddr_t va)
 {
 	struct cpu *c = w->c;
-	struct mmu_gather *g = w->arg;
+	struct lazyfree *k = w->arg;
 	pte_t e = pte_peek(r);
 
 	(void)machine_work(c, PATH_LAZYFREE, 1);
@@ -170,7 +178,7 @@ ATTR_NOINLINE static bool lazyfree_huge_pmd(struct pt_range *w, const struct pt_
 		return false; /* shared: others still want it */
 	if (e & (PTE_ACCESSED | PTE_DIRTY)) {
 		pte_clear_bits(c, r, PTE_ACCESSED | PTE_DIRTY);
-		tlb_gather_range(g, va, PMD_SIZE);
+		tlb_gather_range(k->g, va, PMD_SIZE);
 	}
 	lazyfree_folio(c, head);
 	return false;
@@ -184,11 +192,16 @@ static bool lazyfree_keeps(struct pt_range *w, const struct pt_ref *r)
 	return (e & PTE_SOFT_ZERO) || !pte_present(e) || !frame_mapped_once(frame_of(w->c->m, pte_pfn(e)));
 }
 
-void zap_lazyfree_range(struct cpu *c, struct mmu_gather *g, struct vma *v, vaddr_t start, vaddr_t end)
+void zap_lazyfree_range(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end)
 {
-	struct pt_range w = { .c = c, .v = v, .arg = g, .huge = lazyfree_huge_pmd, .pte = lazyfree_pte, .keeps = lazyfree_keeps };
+	struct lazyfree k = { .g = c->pc->gather, .end = end };
+	struct pt_range w = { .c = c, .v = v, .arg = &k, .huge = lazyfree_huge_pmd, .pte = lazyfree_pte, .keeps = lazyfree_keeps };
 
-	lru_add_drain(c); /* what is on no list yet can't be moved to another */
+	lru_add_drain(c); /* what is on no list yet can't be moved to another, nor split */
+	split_partly_covered(c, v, start, end);
+	tlb_gather_begin(c, k.g, v->mm, false);
+	k.g->why = FLUSH_MADVISE;
 	pt_for_range(&w, start, end);
+	tlb_gather_end(c, k.g);
 	lru_add_drain(c); /* Linux leaves the last few of them for later */
 }

@@ -593,9 +593,33 @@ static void truncated_under_a_mapping(void **state)
 	world_end(w);
 }
 
+/* Where the page of zeroes is forbidden a read takes memory: dirty and writable at once where it may be written, else clean. */
+static void no_zero_page(void **state)
+{
+	struct world *w = world_new(1, 128 * MIB);
+	struct mm *mm = mm_new(w);
+
+	(void)state;
+	w->q->knobs.zero_page = false;
+	map_at(w, mm, AREA, PAGES(2), RW);
+	map_at(w, mm, AREA + PAGES(4), PAGES(2), UAPI_PROT_READ);
+	assert_int_equal(load(w, AREA), 0);
+	assert_int_equal(load(w, AREA + PAGES(4)), 0);
+	assert_true(info(mm, AREA).exclusive && info(mm, AREA).writable && info(mm, AREA).dirty && !info(mm, AREA).zero_page);
+	assert_true(info(mm, AREA + PAGES(4)).exclusive && !info(mm, AREA + PAGES(4)).writable && !info(mm, AREA + PAGES(4)).dirty);
+	assert_int_equal(count_of(w, VM_quire_fault_anon_4k), 2);
+	assert_int_equal(count_of(w, VM_quire_fault_zero_4k), 0);
+	store(w, AREA, 1);
+	assert_int_equal(count_of(w, VM_pgfault), 2);
+	world_check(w);
+	mm_put(w->c, mm);
+	world_end(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_zero_page),
 		cmocka_unit_test(first_touch),
 		cmocka_unit_test(charges_name_their_path),
 		cmocka_unit_test(latency_is_kept_by_kind),

@@ -175,6 +175,46 @@ static void huge_pages(void **state)
 	world_end(w);
 }
 
+/* A huge page that small entries map: all of it in the range goes as one, a part is split off, and what others map stays whole. */
+static void huge_pages_by_small_entries(void **state)
+{
+	struct world *w = world_new(1, 128 * MIB);
+	struct mm *mm = mm_new(w), *child;
+
+	(void)state;
+	w->q->knobs.thp_enabled = THP_ALWAYS;
+	map_at(w, mm, AREA, 4 * MIB, RW);
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned p = 0; p < 16; p++)
+			store(w, AREA + i * 2 * MIB + PAGES(p), 100 * i + p + 1);
+		/* The entry of 2 MiB becomes 512, the page stays. */
+		assert_ok(mm_mprotect(w->c, mm, AREA + i * 2 * MIB, PAGES(1), UAPI_PROT_READ));
+		assert_ok(mm_mprotect(w->c, mm, AREA + i * 2 * MIB, PAGES(1), UAPI_PROT_READ | UAPI_PROT_WRITE));
+		assert_false(info(mm, AREA + i * 2 * MIB).huge);
+	}
+	advise(w, mm, AREA, 512, UAPI_MADV_COLD);
+	assert_int_equal(count_of(w, VM_thp_split_page), 0);
+	for (unsigned p = 0; p < 512; p++)
+		assert_false(info(mm, AREA + PAGES(p)).accessed);
+	assert_ok(mm_fork(w->c, mm, &child));
+	advise(w, mm, AREA + 2 * MIB, 8, UAPI_MADV_COLD);
+	assert_int_equal(count_of(w, VM_thp_split_page), 0);
+	assert_true(info(mm, AREA + 2 * MIB).accessed);
+	mm_end(w, child);
+	advise(w, mm, AREA + 2 * MIB, 8, UAPI_MADV_COLD);
+	assert_int_equal(count_of(w, VM_thp_split_page), 1);
+	assert_false(info(mm, AREA + 2 * MIB + PAGES(7)).accessed);
+	assert_true(info(mm, AREA + 2 * MIB + PAGES(8)).accessed);
+	/* MADV_FREE: the same. */
+	advise(w, mm, AREA, 512, UAPI_MADV_FREE);
+	assert_int_equal(count_of(w, VM_pglazyfree), 512);
+	assert_int_equal(count_of(w, VM_thp_split_page), 1);
+	for (unsigned p = 0; p < 16; p++)
+		assert_int_equal(load(w, AREA + 2 * MIB + PAGES(p)), 100 + p + 1);
+	mm_end(w, mm);
+	world_end(w);
+}
+
 static void cold_pages(void **state)
 {
 	struct world *w = world_new(1, 128 * MIB);
@@ -386,7 +426,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pages_of_files), cmocka_unit_test(written_back_pages_stay),
-		cmocka_unit_test(lazily_freed), cmocka_unit_test(huge_pages), cmocka_unit_test(cold_pages),
+		cmocka_unit_test(lazily_freed), cmocka_unit_test(huge_pages), cmocka_unit_test(huge_pages_by_small_entries), cmocka_unit_test(cold_pages),
 		cmocka_unit_test(shared_memory), cmocka_unit_test(cache_gives_way), cmocka_unit_test(used_pages_stay), cmocka_unit_test(shrinker),
 		cmocka_unit_test(no_reclaim_for_those_who_cannot_wait),
 	};

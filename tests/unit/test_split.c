@@ -282,7 +282,9 @@ static void undo_leaves_entries_as_they_were(void **state)
 	/* All sorts of entries. */
 	assert_ok((int)mm_mprotect(h.w->c, h.mm[0], AREA + PAGES(64), PAGES(64), UAPI_PROT_READ));
 	assert_ok((int)mm_mprotect(h.w->c, h.mm[0], AREA + PAGES(128), PAGES(64), 0));
+	frame_get(h.w->c, h.folio); /* nor does the advice split it then */
 	assert_ok((int)mm_madvise(h.w->c, h.mm[0], AREA + PAGES(192), PAGES(64), UAPI_MADV_FREE));
+	frame_put(h.w->c, h.folio);
 	assert_ok((int)mm_munmap(h.w->c, h.mm[0], AREA + PAGES(300), PAGES(3)));
 	entries(&h, before);
 	int32_t refs = frame_refcount(h.folio);

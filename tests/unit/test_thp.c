@@ -434,10 +434,12 @@ static void lazyfree_huge(void **state)
 	assert_int_equal(count_of(w, VM_pglazyfree), 512);
 	assert_false(info(mm, AREA).dirty);
 	assert_true(info(mm, AREA).huge);
+	store(w, AREA + HUGE + PAGES(4), 3);
 	assert_ok(mm_madvise(w->c, mm, AREA + HUGE, PAGES(4), UAPI_MADV_FREE));
-	assert_int_equal(count_of(w, VM_thp_split_pmd), 1);
-	assert_int_equal(count_of(w, VM_pglazyfree), 512); /* a part of a folio is only made clean */
+	assert_int_equal(count_of(w, VM_thp_split_page), 1);
+	assert_int_equal(count_of(w, VM_pglazyfree), 512 + 1); /* the other three were never written: the page of zeroes is there now */
 	assert_false(info(mm, AREA + HUGE).dirty);
+	assert_true(info(mm, AREA + HUGE + PAGES(1)).zero_page);
 	assert_true(info(mm, AREA + HUGE + PAGES(4)).dirty);
 	world_check(w);
 	mm_put(w->c, mm);
