@@ -201,7 +201,7 @@ static int prepare_and_run(const struct compare_args *a, const struct machine_de
 
 static int run(int argc, char **argv)
 {
-	struct compare_args a = { .seed = 1, .jobs = (uint64_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L) };
+	struct compare_args a = { .work = WORK_ARGS_INIT, .seed = 1, .jobs = (uint64_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L) };
 	struct machine_desc machine;
 	char where[200], **rest;
 	int code;

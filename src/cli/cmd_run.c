@@ -264,6 +264,7 @@ static int prepare_and_run(const struct run_args *a, const struct machine_desc *
 static int run(int argc, char **argv)
 {
 	struct run_args a = {
+		.work = WORK_ARGS_INIT,
 		.seed = 1,
 		.count = 100000000,
 		.repeat = 1,

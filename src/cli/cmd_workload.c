@@ -57,7 +57,7 @@ static int show(const char *name, const char *json_path, struct output *out)
 	fprintf(f, "metric:   %s in %s: the sum over tasks; a task's lowest, median and highest beside it\n", w->metric, w->unit);
 	fprintf(f, "ends:     %s\n",
 		w->boot	    ? "when all descriptors are initialised; its options are --tasks and --size" :
-		w->per_task ? "after 50 ms of a modelled machine's time, 5 s of this computer's, or --seconds; or after --ops a task" :
+		w->per_task || !strcmp(w->name, "pmbench") ? "after 50 ms of a modelled machine's time, 5 s of this computer's, or --seconds; or after --ops a task" :
 			      "when all memory has been gone over, --repeat times; or after --seconds, or --ops accesses a task");
 	root = report_json("workload show");
 	json_object_set_new(root, "workload", describe(w));

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_OPTS 32
+#define MAX_OPTS 48
 #define HELP_KEY 1000
 #define HELP_WIDTH 100U /* columns of a help text, and where the second of an option's begins */
 #define HELP_INDENT 33U

@@ -8,9 +8,10 @@
 
 struct work_args {
 	uint64_t tasks, step, think_ns, stagger_ns, limit_ns, ops;
-	const char *placement, *map, *zoneinfo;
+	uint64_t reads, working_set, word;
+	const char *placement, *map, *zoneinfo, *pattern, *shape;
 	uint64_t early;
-	bool check;
+	bool check, cold;
 };
 
 #define WORK_ARGS_OPTIONS(w)                                                                                                   \
@@ -26,7 +27,20 @@ struct work_args {
 	{ "map", 0, OPT_TEXT, &(w)->map, 0, 0, "FILE", "boot: the map of memory, as /proc/iomem has it, here or elsewhere" },  \
 	{ "zoneinfo", 0, OPT_TEXT, &(w)->zoneinfo, 0, 0, "FILE", "boot: the same computer's /proc/zoneinfo, for its nodes" },   \
 	{ "early", 0, OPT_SIZE, &(w)->early, 1, 1ULL << 46, "BYTES", "boot: memory that is wanted before the workers begin" },  \
+	{ "pattern", 0, OPT_TEXT, &(w)->pattern, 0, 0, "NAME",                                                                  \
+	  "pmbench: uniform (default), linear, normal, normal_ih, pareto or zipf" },                                           \
+	{ "shape", 0, OPT_TEXT, &(w)->shape, 0, 0, "X",                                                                        \
+	  "pmbench: linear's stride, normal's deviation in pages (1), pareto's alpha (1.00001)" },                             \
+	{ "working-set", 0, OPT_SIZE, &(w)->working_set, 4096, 1ULL << 46, "BYTES",                                            \
+	  "pmbench: of the map (--size) what is accessed; default: all" },                                                     \
+	{ "reads", 0, OPT_COUNT, &(w)->reads, 0, 100, "PERCENT", "pmbench: of accesses those that load; default 50" },         \
+	{ "word", 0, OPT_COUNT, &(w)->word, 0, 1023, "N", "pmbench: the word of each page to access; default: any" },          \
+	{ "cold", 0, OPT_FLAG, &(w)->cold, 0, 0, NULL, "pmbench: no warm-up" },                                                \
 	{ "check", 0, OPT_FLAG, &(w)->check, 0, 0, NULL, "workloads: store values that differ, verify them" }
+
+/* What numbers are that were not given, where 0 means something. */
+#define WORK_ARGS_UNSET UINT64_MAX
+#define WORK_ARGS_INIT { .reads = WORK_ARGS_UNSET, .word = WORK_ARGS_UNSET }
 
 /* size, passes: 0 for the workload's own. -1 to go on, or an exit code after a message. */
 int work_args_get(const char *command, const struct work_args *a, uint64_t size, uint64_t passes, struct workload_options *ret);

@@ -106,6 +106,20 @@ static void add_ipc(struct metrics *ms, const struct machine_desc *d)
 			    "of busy CPUs, kernel included");
 }
 
+/* pmbench's histograms, the buckets that have samples. */
+static void add_histograms(struct metrics *ms, const struct pmbench_hist *h)
+{
+	char name[64];
+
+	for (unsigned j = 0; h && j < 2; j++)
+		for (unsigned i = 0; i < PMBENCH_BUCKETS; i++)
+			if (h[j].bucket[i]) {
+				snprintf(name, sizeof(name), "%s_latency_from_%lu_ns", j ? "write" : "read",
+					 (unsigned long)pmbench_bucket_from(i));
+				metrics_add(ms, name, h[j].bucket[i], 0, "", "accesses that took so long or longer, up to the next bucket of pmbench's");
+			}
+}
+
 int lab_run_workload(const struct lab_options *o, struct machine *m, struct quire *q, struct lab_row *row,
 		     void (*progress)(void *arg, uint64_t refs), void *progress_arg)
 {
@@ -123,6 +137,7 @@ int lab_run_workload(const struct lab_options *o, struct machine *m, struct quir
 	add_times(&row->metrics, &r);
 	for (unsigned i = 0; i < r.nr_extra; i++)
 		metrics_add(&row->metrics, r.extra[i].name, r.extra[i].value, r.extra[i].decimals, r.extra[i].unit, r.extra[i].help);
+	add_histograms(&row->metrics, r.pmbench);
 	add_phase(&row->metrics, "4k", &r.phase_4k);
 	add_phase(&row->metrics, "2m", &r.phase_2m);
 	lab_collect(&row->metrics, m, q, &row->replay);

@@ -29,24 +29,6 @@ static bool fill(struct work_task *k, vaddr_t va, uint64_t len)
 	return true;
 }
 
-/* All threads have come this far. */
-static bool barrier(struct work_task *k)
-{
-	struct work *w = k->w;
-	unsigned here = __atomic_add_fetch(&w->at_barrier, 1, __ATOMIC_ACQ_REL);
-
-	if (here == w->expected)
-		for (unsigned i = 0; i < w->nr; i++)
-			if (w->t[i].started && i != k->nr)
-				k->c->m->ops->wake(k->c, &w->t[i].task);
-	while (__atomic_load_n(&w->at_barrier, __ATOMIC_ACQUIRE) < w->expected) {
-		if (!work_point(k))
-			return false;
-		k->c = machine_wait(k->c, UINT64_MAX);
-	}
-	return work_point(k);
-}
-
 /* A checkered area: what is left of each 2 MiB is its second half. */
 static bool fragment(struct work_task *k, vaddr_t *ret)
 {
@@ -123,7 +105,7 @@ bool thpscale_run(struct work_task *k)
 	}
 	ok = ok && (!k->w->kind->advise || !failed_call(k, work_madvise(k, base, len, UAPI_MADV_HUGEPAGE)));
 	ok = ok && read_file(k);
-	if (!barrier(k) || !ok) /* those who failed have come too */
+	if (!work_barrier(k) || !ok) /* those who failed have come too */
 		return false;
 	work_account(k->w);
 	for (; ok && done < len && (!k->w->o->ops || k->ops < k->w->o->ops) && work_point(k); done += PMD_SIZE)

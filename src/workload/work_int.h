@@ -4,6 +4,7 @@
  *   workload.c   parent and tasks: set-up, barrier, results       usemem.c   vm-scalability's access loops
  *   work_table.c the workloads                                    wis.c      will-it-scale's loops
  *   boot.c       initialisation of descriptors                   thpscale.c  mmtests' faults in fragmented memory
+ *   pmbench.c    pmbench's accesses by a pattern (draw.c), timed one by one
  *   split.c      splits of huge pages
  *   work_step.c  what all loops do: accesses, system calls, giving way, limits, contents
  *
@@ -39,6 +40,7 @@ struct workload_kind {
 	unsigned memory_percent; /* default size: of the machine's memory; 0: the table's */
 	bool common_file;      /* a file of all tasks' bytes and 16 MiB */
 	void (*conclude)(struct work *w); /* puts the workload's own figures together; may be NULL */
+	const char *(*refuses)(const struct work *w); /* looks at options once sizes are known: what is wrong, or NULL; may be NULL */
 	bool heap;             /* will-it-scale: the address space needs a heap */
 };
 
@@ -108,6 +110,7 @@ struct work_task {
 	struct workload_phase phase_4k, phase_2m;
 	struct work_thp thp;
 	struct work_split split;
+	struct work_pm *pm; /* pmbench */
 } __attribute__((aligned(64)));
 
 /* ---- work_step.c ---- */
@@ -161,6 +164,14 @@ bool wis_mmap(struct work_task *k);
 bool wis_malloc(struct work_task *k);
 bool wis_brk(struct work_task *k);
 bool wis_tlb_flush(struct work_task *k);
+
+/* All tasks have come this far. false: stop here. Each task must come, also one that failed. */
+bool work_barrier(struct work_task *k);
+
+/* ---- pmbench.c ---- */
+bool pmbench_run(struct work_task *k);
+void pmbench_conclude(struct work *w);
+const char *pmbench_refuses(const struct work *w);
 
 /* ---- thpscale.c ---- */
 bool thpscale_run(struct work_task *k);

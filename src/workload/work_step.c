@@ -58,6 +58,23 @@ bool work_point(struct work_task *k)
 	return !__atomic_load_n(&w->m->stop, __ATOMIC_RELAXED);
 }
 
+bool work_barrier(struct work_task *k)
+{
+	struct work *w = k->w;
+	unsigned here = __atomic_add_fetch(&w->at_barrier, 1, __ATOMIC_ACQ_REL);
+
+	if (here == w->expected)
+		for (unsigned i = 0; i < w->nr; i++)
+			if (w->t[i].started && i != k->nr)
+				k->c->m->ops->wake(k->c, &w->t[i].task);
+	while (__atomic_load_n(&w->at_barrier, __ATOMIC_ACQUIRE) < w->expected) {
+		if (!work_point(k))
+			return false;
+		k->c = machine_wait(k->c, UINT64_MAX);
+	}
+	return work_point(k);
+}
+
 /* ---- accesses ---- */
 
 static void count(struct work_task *k, uint64_t n, bool write)

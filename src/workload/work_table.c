@@ -44,6 +44,9 @@ static const struct workload_kind thpscale = {
 static const struct workload_kind thpscale_advised = {
 	.run = thpscale_run, .memory_percent = 80, .common_file = true, .conclude = thpscale_conclude, .advise = true
 };
+static const struct workload_kind pmbench = {
+	.run = pmbench_run, .prealloc = true, .conclude = pmbench_conclude, .refuses = pmbench_refuses
+};
 static const struct workload_kind split = { .run = split_run, .conclude = split_conclude };
 static const struct workload_kind pressure_seq = { .run = usemem_run, .usemem = true, .memory_percent = 150, .passes = 2 };
 static const struct workload_kind pressure_rand = { .run = usemem_run, .usemem = true, .memory_percent = 150, .passes = 2, .random = true };
@@ -136,6 +139,9 @@ const struct workload workload_table[] = {
 	  true, &thpscale, true, false },
 	{ "thpscale-madvhugepage", "mmtests: thpscale TASKS SIZE FILE 1", "thpscale with MADV_HUGEPAGE on what is faulted", "fault_both_ns",
 	  "ns", GIB, false, true, &thpscale_advised, true, false },
+	{ "pmbench", "pmbench -p PATTERN -e SHAPE -m SIZE -s WORKING_SET -j TASKS -r READS -o WORD SECONDS",
+	  "threads load and store pages of one map by --pattern, each access is timed", "accesses_per_s", "accesses/s", 256 * MIB, false, true,
+	  &pmbench, false, false },
 	{ "split", "Linux: /sys/kernel/debug/split_huge_pages",
 	  "the first thread splits huge pages that PTEs map, the others run in the same address space", "splits_per_s", "splits/s", 64 * MIB, true,
 	  true, &split, true, false },

@@ -385,6 +385,8 @@ static int prepare(struct work *w)
 	rc = share_out(w);
 	if (rc)
 		return rc;
+	if (w->kind->refuses && w->kind->refuses(w))
+		return refuse(w, w->kind->refuses(w));
 	w->t = aligned_alloc(_Alignof(struct work_task), w->nr * sizeof(*w->t));
 	w->res->task = calloc(w->nr, sizeof(*w->res->task));
 	if (!w->t || !w->res->task) {
@@ -593,5 +595,7 @@ int workload_run(struct quire *q, const struct workload *wl, const struct worklo
 void workload_result_done(struct workload_result *r)
 {
 	free(r->task);
+	free(r->pmbench);
+	r->pmbench = NULL;
 	r->task = NULL;
 }

@@ -10,6 +10,7 @@
 #define QUIRE_WORKLOAD_WORKLOAD_H
 
 #include "mm/system.h"
+#include "workload/draw.h"
 
 enum workload_placement {
 	PLACEMENT_DEFAULT, /* spread while there is a CPU a task, none beyond */
@@ -57,6 +58,12 @@ struct workload_options {
 	uint64_t early;       /* boot: bytes whose descriptors are wanted before the workers begin */
 	uint64_t gigantic;    /* boot, on the model: 1 GiB pages behind memory, of which these descriptors are initialised early: */
 	enum boot_tails { BOOT_TAILS_EAGER, BOOT_TAILS_SHARED, BOOT_TAILS_FAILED } tails; /* all; those not shared; sharing fails */
+	enum draw_pattern pattern; /* pmbench, as all that follow */
+	uint64_t shape;       /* in millionths; 0: the pattern's own */
+	uint64_t working_set; /* bytes of the map that are accessed; 0: all */
+	bool reads_given, fixed_word, cold; /* see reads; see word; no warm-up */
+	unsigned reads;       /* with reads_given: of 100 accesses those that load; else 50 */
+	unsigned word;        /* with fixed_word: the 32-bit word of each page, 0 to 1023; else any */
 	bool check;           /* store values that can be told apart, verify them at the end */
 	bool phases;          /* time first passes over 4 KiB pages on the host too, where reading the clock is felt */
 	void (*progress)(void *arg, uint64_t refs_done); /* may be NULL; from any task */
@@ -95,6 +102,21 @@ struct workload_extra {
 
 #define WORKLOAD_MAX_EXTRA 16
 
+/* pmbench's buckets: below 2^8 ns; 16 for each of 2^8 to 2^22; one for each of 2^23 to 2^29; and all from 2^30 on. */
+#define PMBENCH_FIRST 8U
+#define PMBENCH_LAST_SPLIT 22U
+#define PMBENCH_END 30U
+#define PMBENCH_BUCKETS (1U + (PMBENCH_LAST_SPLIT - PMBENCH_FIRST + 1) * 16 + (PMBENCH_END - PMBENCH_LAST_SPLIT - 1) + 1)
+
+struct pmbench_hist {
+	uint64_t count, sum, max;
+	uint64_t bucket[PMBENCH_BUCKETS];
+};
+
+unsigned pmbench_bucket(uint64_t ns);
+/* The shortest time that falls into bucket i. */
+uint64_t pmbench_bucket_from(unsigned i);
+
 /* Boot: descriptors and times. */
 struct workload_boot {
 	uint64_t descriptors; /* of memory, all of which are initialised */
@@ -127,6 +149,7 @@ struct workload_result {
 	struct workload_boot boot;
 	struct workload_extra extra[WORKLOAD_MAX_EXTRA];
 	unsigned nr_extra;
+	struct pmbench_hist *pmbench; /* [2]: of loads, of stores; or NULL */
 };
 
 /*

@@ -10,7 +10,7 @@ cow() {
 	"$QUIRE" workload list --json list.json >out.txt
 	well_formed list.json
 	for w in anon-cow-seq anon-cow-rand anon-w-seq anon-w-rand anon-r-seq anon-r-rand anon-cow-seq-mt page_fault1 page_fault2 \
-		page_fault3 malloc1 mmap1 mmap2 brk1 tlb_flush1 tlb_flush2 tlb_flush3 anon-wx-seq-mt page_fault1-mt; do
+		page_fault3 malloc1 mmap1 mmap2 brk1 tlb_flush1 tlb_flush2 tlb_flush3 anon-wx-seq-mt page_fault1-mt pmbench; do
 		grep -q "^$w " out.txt || { echo "$w is missing"; return 1; }
 		grep -q "\"name\": \"$w\"" list.json
 		"$QUIRE" workload show $w | grep -q "^$w: "
@@ -26,6 +26,8 @@ cow() {
 	fails 2 'did you mean show?' "$QUIRE" workload shwo anon-w-seq
 	fails 2 'did you mean anon-w-seq?' "$QUIRE" workload show anon-w-sec
 	fails 2 'did you mean page_fault1?' "$QUIRE" run page_fautl1
+	fails 2 'normal, normal_ih, pareto or zipf' "$QUIRE" run pmbench --pattern zip
+	fails 2 'a number such as 4096 or 1.161' "$QUIRE" run pmbench --pattern pareto --shape 1..5
 	fails 2 'show takes one name' "$QUIRE" workload show
 	fails 2 'none, spread or compact' "$QUIRE" run anon-w-seq --placement far
 	fails 2 '--tasks is for the standard workloads' "$QUIRE" run stream --tasks 2
