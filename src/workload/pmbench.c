@@ -6,8 +6,8 @@
  * histograms with the published buckets. Drawing is outside of what is timed, but inside of what accesses/s is made of.
  *
  * Other than published: the random source is this project's, the map is 2 MiB pages' whole multiple where it can be, it is mapped writable
- * also where nobody writes, and time is looked at after each access, not after 10,000. On the model an access that misses is timed as far
- * as it holds up the next instruction.
+ * also where nobody writes, and time is looked at after each access, not after 10,000. The model's clock does not wait for loads as rdtscp
+ * does: an access that misses is timed only as far as it holds up the next instruction, so that misses overlap and look short.
  */
 #include "workload/draw.h"
 #include "workload/work_int.h"
