@@ -73,14 +73,48 @@ static bool one_tables(struct cpu *c, const struct frame *table, const struct fr
 	return n == folio_mapcount(head);
 }
 
+/* The first one in a table of base pages; as below. */
+static uint64_t partly_covered_in(struct cpu *c, struct pt_ref pte, vaddr_t va, vaddr_t end, struct frame **ret)
+{
+	vaddr_t start = va, stop = MIN(end, ALIGN_DOWN(va, PMD_SIZE) + PMD_SIZE);
+	bool first = true;
+
+	pt_lock(c, pte.table);
+	while (va < stop && !*ret) {
+		uint64_t n = 1;
+
+		pt_touch_line(c, &pte, first);
+		first = false;
+		pte_t e = pte_peek(&pte);
+
+		if (pte_present(e) && !(e & PTE_SOFT_ZERO)) {
+			struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);
+
+			frame_touch(c, page, TOUCH_READ);
+			if ((frame_flags(head) & (FRAME_HEAD | FRAME_ANON)) == (FRAME_HEAD | FRAME_ANON)) {
+				n = batch_at(c, &pte, va, end, page, head);
+				if (n < frame_nr_pages(head) && one_tables(c, pte.table, head)) {
+					frame_get(c, head);
+					*ret = head;
+				}
+			}
+		}
+		va += n << PAGE_SHIFT;
+		pte.pa += n * sizeof(pte_t);
+		pte.entry += n;
+	}
+	pt_unlock(c, pte.table);
+	return va - start;
+}
+
 /*
- * What [va, end) covers of the folio at va, in bytes, and in *ret the folio, with a reference of the caller's, if that is not all of it, the
- * process is alone with it, and it is anonymous memory's.
+ * How far from va on nothing more is to be split, in bytes; in *ret, unless it is NULL then, the folio that ends that stretch, with a reference of
+ * the caller's: the range covers it in part, the process is alone with it, and it is anonymous memory's.
  */
 static uint64_t partly_covered_at(struct cpu *c, struct vma *v, vaddr_t va, vaddr_t end, struct frame **ret)
 {
-	uint64_t covers = PAGE_SIZE;
 	struct pt_ref pmd, pte;
+	uint64_t covers;
 
 	*ret = NULL;
 	if (pt_pmd(c, v->mm, va, false, &pmd))
@@ -102,23 +136,7 @@ static uint64_t partly_covered_at(struct cpu *c, struct vma *v, vaddr_t va, vadd
 		return covers;
 	}
 	pt_unlock(c, pmd.table);
-	if (pt_pte(c, v->mm, &pmd, va, false, &pte))
-		return covers;
-	pt_lock(c, pte.table);
-	e = pte_read(c, &pte);
-	if (pte_present(e) && !(e & PTE_SOFT_ZERO)) {
-		struct frame *page = frame_of(c->m, pte_pfn(e)), *head = frame_head(c->m, page);
-
-		if ((frame_flags(head) & (FRAME_HEAD | FRAME_ANON)) == (FRAME_HEAD | FRAME_ANON)) {
-			covers = batch_at(c, &pte, va, end, page, head) << PAGE_SHIFT;
-			if (covers < frame_nr_pages(head) << PAGE_SHIFT && one_tables(c, pte.table, head)) {
-				frame_get(c, head);
-				*ret = head;
-			}
-		}
-	}
-	pt_unlock(c, pte.table);
-	return covers;
+	return pt_pte(c, v->mm, &pmd, va, false, &pte) ? PAGE_SIZE : partly_covered_in(c, pte, va, end, ret);
 }
 
 void split_partly_covered(struct cpu *c, struct vma *v, vaddr_t start, vaddr_t end)
