@@ -127,11 +127,18 @@ static void collect_bulk(struct metrics *ms, const struct quire *q)
 	}
 }
 
+/* Hardly a run has these: left out where nothing was spent on them. */
+static bool rare_phase(unsigned p)
+{
+	return p == PHASE_RECLAIM || p == PHASE_COMPACT;
+}
+
 /* Where faults spent their time: of all, of each kind that there was, and of the one that took longest. */
 static void collect_phases(struct metrics *ms, const struct quire *q)
 {
 	static const char *const help[NR_FAULT_PHASES] = {
 		[PHASE_WAIT] = "of time in faults: for mmap_lock and page-table locks", [PHASE_ALLOC] = "of it: in the page allocator",
+		[PHASE_RECLAIM] = "of it: reclaiming, to find a page", [PHASE_COMPACT] = "of it: compacting, to find a block",
 		[PHASE_CLEAR] = "of it: clearing", [PHASE_COPY] = "of it: copying",
 		[PHASE_MAP] = "of it: all else, entry and exit, page tables and flushes included",
 	};
@@ -143,6 +150,8 @@ static void collect_phases(struct metrics *ms, const struct quire *q)
 		for (unsigned p = 0; p < NR_FAULT_PHASES; p++)
 			all.sum[p] += one.sum[p];
 		for (unsigned p = 0; p < NR_FAULT_PHASES && one.most; p++) {
+			if (rare_phase(p) && !one.sum[p])
+				continue;
 			snprintf(name, sizeof(name), "fault_time%s_%s_ns", fault_kind_names[k], fault_phase_names[p]);
 			metrics_add(ms, name, one.sum[p], 0, "ns", "");
 		}
@@ -152,6 +161,8 @@ static void collect_phases(struct metrics *ms, const struct quire *q)
 		}
 	}
 	for (unsigned p = 0; p < NR_FAULT_PHASES; p++) {
+		if (rare_phase(p) && !all.sum[p])
+			continue;
 		snprintf(name, sizeof(name), "fault_time_%s_ns", fault_phase_names[p]);
 		metrics_add(ms, name, all.sum[p], 0, "ns", help[p]);
 		snprintf(name, sizeof(name), "fault_longest_%s_ns", fault_phase_names[p]);

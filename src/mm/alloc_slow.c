@@ -125,6 +125,7 @@ static void memalloc_end(struct cpu *c, unsigned was)
 
 static struct frame *direct_compact(struct slow *s, enum compact_priority prio)
 {
+	uint64_t since = phase_begin(s->c), inside = phase_sum(s->c);
 	struct frame *f = NULL;
 	unsigned was;
 
@@ -134,6 +135,7 @@ static struct frame *direct_compact(struct slow *s, enum compact_priority prio)
 	was = memalloc_begin(s->c);
 	s->compacted = s->h->direct_compact(s->c, s->ac, s->alloc_flags, prio, &f);
 	memalloc_end(s->c, was);
+	phase_end_outer(s->c, PHASE_COMPACT, since, inside);
 	if (s->compacted == COMPACT_SKIPPED)
 		return NULL;
 	vmstat_inc(s->c, VM_compact_stall);
@@ -158,11 +160,13 @@ static struct frame *direct_reclaim(struct slow *s)
 
 	s->progress = 0;
 	if (s->h->direct_reclaim) {
+		uint64_t since = phase_begin(s->c), inside = phase_sum(s->c);
 		unsigned was = memalloc_begin(s->c);
 
 		count_allocstall(s->c, s->ac->highest);
 		s->progress = s->h->direct_reclaim(s->c, s->ac);
 		memalloc_end(s->c, was);
+		phase_end_outer(s->c, PHASE_RECLAIM, since, inside);
 		if (!s->progress)
 			return NULL;
 		f = look(s);

@@ -53,7 +53,7 @@ unsigned compact_fragmentation(struct cpu *c, int nid);
 /* All of a node's memory (NID_NONE: of every node's), waiting where need be. As vm.compact_memory. By a task, or where no task runs. */
 void quire_compact_node(struct cpu *c, int nid);
 
-/* A run of tasks begins: the daemons kcompactdN are there from now on if they have something to do unasked; else from when they are needed. */
+/* A run of tasks begins: the daemons kcompactdN are there from now on if they have something to do, asked before or unasked; else from when they are needed. */
 void kcompactd_begin(struct cpu *c);
 /* At boot. */
 void kcompactd_boot(struct quire *q);

@@ -102,8 +102,10 @@ void kcompactd_boot(struct quire *q)
 
 void kcompactd_begin(struct cpu *c)
 {
-	for (unsigned i = 0; i < c->m->nr_nodes && c->q->knobs.compaction_proactiveness; i++)
-		if (c->q->nodes[i].kcompactd)
+	for (unsigned i = 0; i < c->m->nr_nodes; i++)
+		/* It may have been asked while no tasks ran. */
+		if (c->q->nodes[i].kcompactd && (c->q->knobs.compaction_proactiveness ||
+						 __atomic_load_n(&c->q->nodes[i].kcompactd_order, __ATOMIC_RELAXED)))
 			kthread_wake(c, c->q->nodes[i].kcompactd);
 }
 

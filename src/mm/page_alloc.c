@@ -142,7 +142,7 @@ struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 	int nid = req->nid == NID_NONE ? c->nid : req->nid;
 	enum machine_path outer;
 	bool cleared = false;
-	uint64_t since;
+	uint64_t since, inside;
 	struct frame *f;
 
 	ASSERT_DEBUG(!(req->gfp & GFP_DIRECT_RECLAIM) || !c->spin_depth);
@@ -151,13 +151,14 @@ struct frame *page_alloc(struct cpu *c, const struct alloc_req *req)
 		return NULL;
 	outer = machine_work(c, PATH_PAGE_ALLOC, 1);
 	since = phase_begin(c);
+	inside = phase_sum(c);
 	f = find_block(c, req, nid);
 	if (f) {
 		cleared = (frame_flags(f) & FRAME_CLEARED) != 0;
 		count_alloc(c, f, req->order, nid);
 		frame_prep(c, f, req->order, req->gfp & GFP_COMP);
 	}
-	phase_end(c, PHASE_ALLOC, since);
+	phase_end_outer(c, PHASE_ALLOC, since, inside);
 	if (f && req->gfp & GFP_ZERO) {
 		since = phase_begin(c);
 		if (clear_new(c, f, req, cleared)) {

@@ -68,7 +68,8 @@ enum fault_kind { FK_ANON_4K, FK_ANON_2M, FK_ZERO, FK_COW_4K, FK_COW_2M, FK_FILE
  * Where a fault's time goes: waiting for mmap_lock and page-table locks; the allocator, its locks included; clearing; copying; and all
  * else: entry and exit, finding and changing entries, flushing, counting. The parts add up to the fault.
  */
-enum fault_phase { PHASE_WAIT, PHASE_ALLOC, PHASE_CLEAR, PHASE_COPY, PHASE_MAP, NR_FAULT_PHASES };
+/* Each without what another of them takes inside it. */
+enum fault_phase { PHASE_WAIT, PHASE_ALLOC, PHASE_RECLAIM, PHASE_COMPACT, PHASE_CLEAR, PHASE_COPY, PHASE_MAP, NR_FAULT_PHASES };
 extern const char *const fault_phase_names[NR_FAULT_PHASES];
 
 struct fault_phases {
@@ -178,6 +179,23 @@ static inline void phase_end(struct cpu *c, enum fault_phase p, uint64_t since)
 {
 	if (unlikely(c->q->time_phases))
 		c->pc->phase_ns[p] += machine_now_ns(c) - since;
+}
+/* For a phase in which others may lie: what they take is theirs alone. inside: phase_sum when it began. */
+static inline uint64_t phase_sum(const struct cpu *c)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; unlikely(c->q->time_phases) && i < NR_FAULT_PHASES; i++)
+		n += c->pc->phase_ns[i];
+	return n;
+}
+static inline void phase_end_outer(struct cpu *c, enum fault_phase p, uint64_t since, uint64_t inside)
+{
+	if (unlikely(c->q->time_phases)) {
+		uint64_t ns = machine_now_ns(c) - since, theirs = phase_sum(c) - inside;
+
+		c->pc->phase_ns[p] += ns > theirs ? ns - theirs : 0;
+	}
 }
 
 /* One more of FK_* or BULK_*. The books of the experimenter, not of the kernel: costs nothing there. */

@@ -39,7 +39,7 @@ void quire_bulk_ns(const struct quire *q, enum bulk_kind k, struct hist *ret)
 	times_of(q, k, ret);
 }
 
-const char *const fault_phase_names[NR_FAULT_PHASES] = { "wait", "alloc", "clear", "copy", "map" };
+const char *const fault_phase_names[NR_FAULT_PHASES] = { "wait", "alloc", "reclaim", "compact", "clear", "copy", "map" };
 
 void quire_fault_phases(const struct quire *q, enum fault_kind k, struct fault_phases *ret)
 {

@@ -58,13 +58,26 @@ static void sort_paths(const struct lab_row *row, unsigned order[NR_MACHINE_PATH
 	}
 }
 
+/* Was any time spent on it, in some row? Reclaim and compaction are not even listed where not. */
+static bool has_phase(const struct lab_result *r, const char *prefix, unsigned p)
+{
+	char name[64];
+	bool has = p != PHASE_RECLAIM && p != PHASE_COMPACT;
+
+	snprintf(name, sizeof(name), "%s_%s_ns", prefix, fault_phase_names[p]);
+	for (size_t i = 0; i < r->nr_rows && !has; i++)
+		has = metrics_u64(&r->rows[i].metrics, name) != 0;
+	return has;
+}
+
 /* Of the time in faults, and of the fault that took longest: in which part it was spent. */
 static void print_phases(FILE *f, const struct lab_result *r, bool bold)
 {
 	static const struct {
 		const char *title, *prefix;
 	} what[] = { { "share of time in faults", "fault_time" }, { "share of the longest fault", "fault_longest" } };
-	static const char *const words[NR_FAULT_PHASES] = { "waiting for locks", "allocating", "clearing", "copying", "all else" };
+	static const char *const words[NR_FAULT_PHASES] = { "waiting for locks", "allocating", "reclaiming", "compacting", "clearing", "copying",
+							  "all else" };
 	char name[64];
 
 	for (size_t w = 0; w < ARRAY_SIZE(what); w++) {
@@ -79,6 +92,8 @@ static void print_phases(FILE *f, const struct lab_result *r, bool bold)
 			table_cell(&t, label);
 		}
 		for (unsigned p = 0; p < NR_FAULT_PHASES; p++) {
+			if (!has_phase(r, what[w].prefix, p))
+				continue;
 			table_cell(&t, words[p]);
 			for (size_t i = 0; i < r->nr_rows; i++) {
 				uint64_t part = 0, sum = 0;

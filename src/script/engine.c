@@ -8,6 +8,7 @@
 #include "script/engine_int.h"
 
 #include "machine/run.h"
+#include "mm/compact.h"
 #include "mm/gup.h"
 #include "mm/hugetlb.h"
 #include "mm/khugepaged.h"
@@ -164,6 +165,7 @@ static void end(struct script_exec *sx)
 		for (uint32_t i = 0; i < x->nr_files; i++)
 			if (x->files[i])
 				file_put(c, x->files[i]);
+		engine_free_lists_end(x, c);
 		rc = quire_shutdown(x->q);
 		ASSERT(!rc);
 	}
@@ -505,6 +507,15 @@ static bool not_a_call(struct engine_at *a, int *rc, char *err, size_t errlen)
 		a->ret->count = 0;
 		for (unsigned n = 0; n < x->m->nr_nodes; n++)
 			a->ret->count += deferred_split_scan(a->c, (int)n, (uint64_t)k->value);
+		return true;
+	case SOP_FREE_LISTS:
+		*rc = engine_free_lists(a, err, errlen);
+		return true;
+	case SOP_RECLAIM:
+		a->ret->count = engine_reclaim(a->c, (uint64_t)k->value);
+		return true;
+	case SOP_COMPACT:
+		quire_compact_node(a->c, NID_NONE);
 		return true;
 	case SOP_SLEEP:
 		*rc = do_sleep(x, (uint64_t)k->value, err, errlen);

@@ -39,6 +39,7 @@ struct engine {
 	struct engine_thread threads[SCRIPT_MAX_THREADS + 1];
 	uint64_t mark_ns;
 	int64_t mark[NR_VM_COUNTERS], seen[NR_VM_COUNTERS]; /* at the last mark, at the last observation */
+	struct list_head held[NR_ZONES]; /* frames that free_lists has taken, of node 0; next NULL: none yet */
 	int64_t phys_at_begin;
 	struct workload_boot boot; /* of the last call of boot */
 };
@@ -69,6 +70,13 @@ void engine_pread(struct engine_at *a, struct mfile *f);
 void engine_pwrite(struct engine_at *a, struct mfile *f);
 /* The value of a frame. */
 uint64_t engine_frame_value(const struct machine *m, pfn_t p);
+
+/* ---- engine_memory.c ---- */
+int engine_free_lists(struct engine_at *a, char *err, size_t errlen);
+void engine_free_lists_end(struct engine *x, struct cpu *c);
+uint64_t engine_reclaim(struct cpu *c, uint64_t pages);
+/* zone.ZONE.WHAT of node 0. */
+int engine_zone_counter(const struct engine *x, const char *name, const struct script_counter_ref *r, int64_t *ret, char *err, size_t errlen);
 
 /* ---- engine_look.c ---- */
 int engine_observe(struct script_exec *x, uint32_t proc, unsigned what, struct script_obs *ret, char *err, size_t errlen);

@@ -302,6 +302,25 @@ static int smaps_counter(const struct mm *mm, const char *name, const struct scr
 	return 0;
 }
 
+static void count_leaf(void *arg, vaddr_t va, pte_t e, unsigned shift)
+{
+	(void)va, (void)e, (void)shift;
+	++*(int64_t *)arg;
+}
+
+static void no_table(void *arg, struct frame *t, unsigned shift, uint64_t nr_entries, bool deposited)
+{
+	(void)arg, (void)t, (void)shift, (void)nr_entries, (void)deposited;
+}
+
+/* Entries that a reader of smaps has to look at. */
+static int smaps_entries(const struct mm *mm, int64_t *ret)
+{
+	*ret = 0;
+	pt_visit(mm, &(struct pt_visitor){ .arg = ret, .leaf = count_leaf, .table = no_table });
+	return 0;
+}
+
 /* Pages of a range that are present, or mapped by huge entries, or on a node. */
 static int pages_counter(const struct engine *x, struct mm *mm, const char *name, const struct script_counter_ref *r, int64_t *ret, char *err,
 			 size_t errlen)
@@ -370,6 +389,10 @@ static int phase_counter(const struct engine *x, const char *name, int64_t *ret,
 {
 	struct fault_phases p;
 
+	if (!strcmp(name, "all")) {
+		*ret = (int64_t)quire_fault_time_ns(x->q);
+		return 0;
+	}
 	for (unsigned i = 0; i < NR_FAULT_PHASES; i++) {
 		if (strcmp(name, fault_phase_names[i]))
 			continue;
@@ -380,7 +403,7 @@ static int phase_counter(const struct engine *x, const char *name, int64_t *ret,
 		}
 		return 0;
 	}
-	snprintf(err, errlen, "phase_ns.NAME is one of wait, alloc, clear, copy, map");
+	snprintf(err, errlen, "phase_ns.NAME is one of wait, alloc, reclaim, compact, clear, copy, map, all");
 	return -ENOENT;
 }
 
@@ -491,6 +514,10 @@ int engine_counter(struct script_exec *sx, const struct script_counter_ref *r, i
 		return flush_counter(x, rest, r, ret, err, errlen);
 	if (!strcmp(r->name, "pages.frame"))
 		return frame_at(x, mm, r, ret, err, errlen);
+	if (starts(r->name, "zone.", &rest))
+		return engine_zone_counter(x, rest, r, ret, err, errlen);
+	if (!strcmp(r->name, "smaps.entries"))
+		return smaps_entries(mm, ret);
 	if (starts(r->name, "smaps.", &rest))
 		return smaps_counter(mm, rest, r, ret, err, errlen);
 	if (starts(r->name, "pages.", &rest))
@@ -505,6 +532,6 @@ int engine_counter(struct script_exec *sx, const struct script_counter_ref *r, i
 	}
 	snprintf(err, errlen, "the engine has rss, rss.anon, rss.file, rss.shmem, rss.peak, phys, areas, page_tables, locked, cpus, nodes, "
 			      "time_ns, vmstat.NAME, vmstat_now.NAME, faults.NAME, ledger.NAME, boot.NAME, phase_ns.NAME, flushes.NAME(CPU), smaps.LINE, "
-			      "pages.NAME(...), mincore(A, LEN)");
+			      "pages.NAME(...), zone.NAME.WHAT, mincore(A, LEN)");
 	return -ENOENT;
 }

@@ -237,6 +237,10 @@ static int dispatch(struct kernel_exec *x, const struct script_call *c, struct s
 	case SOP_SPLIT:
 	case SOP_DEFERRED_SPLIT:
 		return kernel_unsupported(err, errlen, "the kernel makes and splits huge pages when it likes");
+	case SOP_FREE_LISTS:
+	case SOP_RECLAIM:
+	case SOP_COMPACT:
+		return kernel_unsupported(err, errlen, "the kernel's free memory is not a script's to arrange");
 	case SOP_PIN:
 	case SOP_UNPIN:
 	case NR_SCRIPT_OPS:

@@ -122,6 +122,9 @@ const struct script_op_info script_op_table[NR_SCRIPT_OPS] = {
 	[SOP_SPLIT] = { "split", NULL, SNOUN_NONE, SGIVES_COUNT, "split ADDR LEN", { POS(ADDR, ADDR), POS(INT, LEN) } },
 	[SOP_DEFERRED_SPLIT] = { "deferred_split", NULL, SNOUN_NONE, SGIVES_COUNT, "deferred_split [pages=N]",
 		{ KEY(INT, VALUE, "pages", 1 << 30) } },
+	[SOP_FREE_LISTS] = { "free_lists", NULL, SNOUN_SETTING, SGIVES_NOTHING, "free_lists dma32|normal|movable N,N,...", { POS(NONE, ADDR) } },
+	[SOP_RECLAIM] = { "reclaim", NULL, SNOUN_NONE, SGIVES_COUNT, "reclaim PAGES", { POS(INT, VALUE) } },
+	[SOP_COMPACT] = { "compact", NULL, SNOUN_NONE, SGIVES_NOTHING, "compact", { POS(NONE, ADDR) } },
 };
 
 static const struct {

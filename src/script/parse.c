@@ -79,8 +79,8 @@ static bool parse_call_stmt(struct script_parser *p, struct script_block *b)
 
 	if (!st)
 		return false;
-	if (script_is_word(p, "set")) {
-		st->op = SOP_SET;
+	if (script_is_word(p, "set") || script_is_word(p, "free_lists")) {
+		st->op = script_is_word(p, "set") ? SOP_SET : SOP_FREE_LISTS;
 		return script_parse_setting(p, &st->text, &st->unit) && script_end_of_stmt(p);
 	}
 	if (!script_parse_op(p, &st->op))

@@ -189,6 +189,7 @@ static int check_call(struct script_run *r, const struct script_call *c)
 		return 0;
 	case SOP_CLEAR_AHEAD:
 	case SOP_DEFERRED_SPLIT:
+	case SOP_RECLAIM:
 		return c->value < 0 ? refuse(r, "pages", c->value, "from 0") : 0;
 	case SOP_KHUGEPAGED:
 		return c->value < 1 || c->value > 1000 ? refuse(r, "rounds", c->value, "1 to 1000") : 0;
@@ -272,7 +273,7 @@ static int make_call(struct script_run *r, const struct script_stmt *st)
 		return run_fail(r, -EINVAL, NULL, "more than %" PRIu64 " calls", r->max_steps);
 	*c = (struct script_call){ .op = st->op, .proc = r->proc, .thread = r->thread, .target = SCRIPT_NONE, .file = SCRIPT_NONE,
 				   .line = st->line };
-	if (st->op == SOP_SET) {
+	if (info->noun == SNOUN_SETTING) {
 		c->name = st->text;
 		c->text = st->unit;
 	}

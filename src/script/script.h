@@ -100,6 +100,9 @@ enum script_op {
 	SOP_KHUGEPAGED,    /* value: rounds; result.count: huge pages that khugepaged has made */
 	SOP_SPLIT,         /* addr, len; result.count: huge pages of the range that were split */
 	SOP_DEFERRED_SPLIT,/* value: huge pages at most; result.count: that the shrinker has split */
+	SOP_FREE_LISTS,    /* name: a zone, text: blocks of order 0, 1, ... that node 0's has free from now on, and nothing else */
+	SOP_RECLAIM,       /* value: pages; result.count: that were freed */
+	SOP_COMPACT,
 	NR_SCRIPT_OPS
 };
 
@@ -125,7 +128,7 @@ struct script_call {
 	uint32_t prot, flags, mode;
 	int32_t advice, node;
 	bool write;
-	const char *name, *text; /* SOP_SET; owned by the script */
+	const char *name, *text; /* SOP_SET, SOP_FREE_LISTS; owned by the script */
 	uint32_t line;    /* of the statement; 0 unknown */
 };
 

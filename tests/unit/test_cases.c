@@ -260,6 +260,33 @@ static void flushes(void **state)
 	      "expect flushes.received(1) == 6; expect flushes.sent(0) == 6; expect flushes.sent(1) == 0\n");
 }
 
+/* Free lists as given, nobody's memory the more for it; reclaim of a file's pages; what can't be is said. */
+static void free_memory(void **state)
+{
+	struct case_counts n;
+
+	(void)state;
+	holds("A = mmap 1M; touch A..A+1M write; was = phys; used = ledger.adds_up\n"
+	      "free_lists normal 10,0,3\n"
+	      "expect zone.normal.free == 22; expect zone.normal.blocks(0) == 10; expect zone.normal.blocks(2) == 3\n"
+	      "expect zone.normal.unusable(0) == 0; expect zone.normal.unusable(2) == 454; expect zone.normal.unusable(3) == 1000\n"
+	      "expect zone.normal.extfrag(2) == 0-1000; expect zone.normal.extfrag(9) > 0; expect phys == was\n"
+	      "free_lists normal 0,4\n"
+	      "expect zone.normal.free == 8; expect zone.normal.blocks(0) == 0; expect phys == was\n");
+	holds("file create F 1M; A = mmap 1M prot=r flags=shared file=F; touch A..A+1M read; expect rss.file == 1M\n"
+	      "R = reclaim 256; expect R >= 256; expect rss.file == 0; expect phys == 0\n");
+	holds("set transparent_hugepage.enabled never; E = smaps.entries; A = mmap 4M align=2M; touch A..A+2M write; expect smaps.entries-E == 512\n"
+	      "set transparent_hugepage.enabled always; touch A+2M write; expect smaps.entries-E == 513\n");
+	one("free_lists nowhere 1; expect 1 == 1", &n);
+	assert_true(n.broken == 1);
+	one("free_lists normal 1,x; expect 1 == 1", &n);
+	assert_true(n.broken == 1);
+	one("free_lists normal 0,0,0,0,0,0,0,0,0,0,1048576; expect 1 == 1", &n);
+	assert_true(n.broken == 1);
+	one("expect zone.normal.blocks == 1", &n);
+	assert_true(n.broken == 1);
+}
+
 /* The parts of faults add up to the time in faults, to the nanosecond. */
 static void phases(void **state)
 {
@@ -309,7 +336,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(right_and_wrong), cmocka_unit_test(loops), cmocka_unit_test(jobs), cmocka_unit_test(shipped),
 		cmocka_unit_test(eras), cmocka_unit_test(era_and_sets), cmocka_unit_test(ledger), cmocka_unit_test(why_not_huge),
-		cmocka_unit_test(flushes), cmocka_unit_test(phases),
+		cmocka_unit_test(flushes), cmocka_unit_test(phases), cmocka_unit_test(free_memory),
+		cmocka_unit_test(free_memory),
 	};
 
 	return test_run(tests);
