@@ -337,7 +337,6 @@ int main(void)
 		cmocka_unit_test(right_and_wrong), cmocka_unit_test(loops), cmocka_unit_test(jobs), cmocka_unit_test(shipped),
 		cmocka_unit_test(eras), cmocka_unit_test(era_and_sets), cmocka_unit_test(ledger), cmocka_unit_test(why_not_huge),
 		cmocka_unit_test(flushes), cmocka_unit_test(phases), cmocka_unit_test(free_memory),
-		cmocka_unit_test(free_memory),
 	};
 
 	return test_run(tests);
