@@ -11,6 +11,7 @@
 #include "base/errno.h"
 #include "mm/fault_int.h"
 #include "mm/fork_shared.h"
+#include "mm/numa.h"
 
 #include <string.h>
 
@@ -44,17 +45,11 @@ ATTR_NOINLINE static int fault_pte(struct fault *f)
 	}
 	if (unlikely(!pte_present(f->orig)))
 		return fault_nonpresent(f, &f->pte);
+	if (unlikely(!(f->orig & PTE_PRESENT)))
+		return numa_fault_pte(f);
 	if (fault_is_write(f) && !(f->orig & PTE_WRITE))
 		return fault_wp(f);
 	return 0; /* somebody else was first, or a TLB held the rights of before */
-}
-
-/* The mapping is being split (the access is allowed, so it is not PROT_NONE): wait for it, instead of for the next access to find it done. */
-static int wait_for_split(struct fault *f)
-{
-	fault_pt_lock(f->c, f->pmd.table);
-	pt_unlock(f->c, f->pmd.table);
-	return 0;
 }
 
 static bool thp_zero_allowed(const struct quire *q)
@@ -81,7 +76,7 @@ static int fault_run(struct fault *f)
 	else if (unlikely(pmd_leaf(f->orig) && !pte_present(f->orig)))
 		rc = fault_nonpresent(f, &f->pmd);
 	else if (unlikely(pmd_huge(f->orig) && !(f->orig & PTE_PRESENT)))
-		rc = wait_for_split(f);
+		rc = numa_fault_pmd(f); /* or it is being split: then it is another one once its lock is held */
 	else if (pmd_huge(f->orig))
 		rc = fault_is_write(f) && !(f->orig & PTE_WRITE) ? thp_fault_wp(f) : 0;
 	return rc == FAULT_FALLBACK ? fault_pte(f) : rc;
@@ -200,6 +195,8 @@ ATTR_NOINLINE int mm_fault(struct cpu *c, vaddr_t va, unsigned err)
 	rc = fault_count(&f, rc);
 	machine_path(c, PATH_FAULT);
 	count_latency(c, f.kind, before);
+	if (unlikely(c->q->knobs.numa_balancing) && !rc && mm && (err & ACCESS_USER))
+		numa_task_work(c, mm);
 	machine_path(c, prev);
 	return rc;
 }

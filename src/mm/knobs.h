@@ -17,6 +17,7 @@ enum huge_cow { HUGE_COW_COPY, HUGE_COW_SPLIT };
 enum huge_zero_cow { HUGE_ZERO_COW_HUGE, HUGE_ZERO_COW_SPLIT };
 enum split_flush { SPLIT_FLUSH_EACH, SPLIT_FLUSH_BATCHED };
 enum tlb_batch_mark { TLB_BATCH_FLAG, TLB_BATCH_GENERATIONS };
+enum numa_scan_check { NUMA_SCAN_FRAME_FIRST, NUMA_SCAN_PTE_FIRST };
 enum fork_tables { FORK_TABLES_COPIED, FORK_TABLES_SHARED };
 enum memmap_init { /* each step includes those before it (meminit.c) */
 	MEMMAP_MEMSET, MEMMAP_WORD_STORES, MEMMAP_NO_NODE_TEST, MEMMAP_CHUNKED, MEMMAP_VALID_RUNS, MEMMAP_PARALLEL, MEMMAP_ZONE_JOB,
@@ -44,6 +45,8 @@ struct knobs {
 	uint32_t huge_zero_cow;     /* quire.huge_zero_cow: huge (before 5.8, and since 6.13) or split (between) */
 	uint32_t fork_tables;       /* quire.fork_tables: page tables at fork: copied, or shared copy-on-write */
 	uint32_t split_flush;       /* quire.split_flush: splitting a folio: a flush with every entry, or one for all */
+	/* kernel.numa_balancing, sched.numa_balancing.*, quire.numa_scan_check: numa.h */
+	uint32_t numa_balancing, numa_scan_delay_ms, numa_scan_period_min_ms, numa_scan_size_mb, numa_scan_check;
 	uint32_t tlb_batch_mark;    /* quire.tlb_batch_mark: how an outstanding batched flush is marked in an address space */
 	uint64_t hugetlb_2m_nr;         /* hugepages-2048kB.nr_hugepages */
 	uint64_t hugetlb_2m_overcommit; /* hugepages-2048kB.nr_overcommit_hugepages */

@@ -58,6 +58,12 @@ struct mm {
 	int64_t hugetlb_pages;   /* a: base pages mapped from pools of huge pages: no part of rss */
 
 	struct cpumask cpus;     /* a: CPUs that may hold translations */
+	/* NUMA balancing (numa.h): all a */
+	uint32_t numa_flush_pending; /* scans whose flush is not done yet */
+	bool numa_marked;            /* entries may be marked */
+	uint64_t numa_next_scan_ns;  /* 0: not thought of yet */
+	uint64_t numa_scan_offset;   /* where the next scan goes on */
+	uint64_t numa_scan_seq;      /* times that it has begun anew */
 	uint32_t tlb_flush_batched; /* a: flushes put off, and those covered since (tlb_batch.c) */
 	uint64_t tlb_gen;        /* a: ctx in the upper half, so that no two address spaces ever have the same one */
 	struct mm_rss_part rss_part[MM_RSS_PARTS]; /* a */

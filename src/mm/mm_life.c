@@ -136,6 +136,7 @@ void mm_put(struct cpu *c, struct mm *mm)
 
 static void fork_settings(struct mm *child, const struct mm *parent)
 {
+	child->numa_marked = parent->numa_marked; /* marks are copied */
 	child->mmap_base = parent->mmap_base;
 	child->start_brk = parent->start_brk;
 	child->brk = parent->brk;

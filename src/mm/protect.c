@@ -9,6 +9,7 @@
  */
 #include "mm/fault.h"
 #include "mm/nonpresent.h"
+#include "mm/numa.h"
 #include "mm/rmap.h"
 
 struct protect {
@@ -30,9 +31,9 @@ static pte_t protect_entry(const struct vma *v, uint64_t flags, pte_t e)
 }
 
 /* Could a TLB hold rights that the new entry doesn't give? */
-static bool protect_must_flush(pte_t old, pte_t n)
+static bool protect_must_flush(const struct mm *mm, pte_t old, pte_t n)
 {
-	if (!(old & PTE_PRESENT))
+	if (!pte_maybe_cached(mm, old))
 		return false;
 	return !(n & PTE_PRESENT) || ((old & ~n) & PTE_WRITE) || ((n & ~old) & PTE_NX);
 }
@@ -53,7 +54,7 @@ static inline void protect_one(struct pt_range *w, const struct pt_ref *r, vaddr
 			return;
 	} while (!pte_try_replace(r, &old, n));
 	machine_touch(w->c, r->pa, sizeof(pte_t), TOUCH_ATOMIC);
-	if (protect_must_flush(old, n))
+	if (protect_must_flush(w->v->mm, old, n))
 		tlb_gather_range(p->g, va, size);
 }
 

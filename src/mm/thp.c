@@ -11,6 +11,7 @@
 #include "mm/fault_int.h"
 #include "mm/hugecopy.h"
 #include "mm/lru.h"
+#include "mm/numa.h"
 
 bool thp_allowed(const struct mm *mm, const struct vma *v, vaddr_t va)
 {
@@ -218,7 +219,7 @@ ATTR_NOINLINE static void split_pmd(struct cpu *c, struct vma *v, const struct p
 		/* Out of the hardware's reach, but still taken: no bit that it sets meanwhile is lost. */
 		if (pte_present(e))
 			e = pte_xchg(c, pmd, (e & ~PTE_PRESENT) | PTE_PROTNONE);
-		if (e & PTE_PRESENT)
+		if (pte_maybe_cached(v->mm, e))
 			tlb_flush_for(c, v->mm, base, base + PMD_SIZE, PMD_SHIFT, false, FLUSH_SPLIT);
 		machine_path(c, PATH_SPLIT_PMD);
 		bool frozen = freeze && !((e & PTE_SOFT_EXCLUSIVE) && frame_pinned(freeze));

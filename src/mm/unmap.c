@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "mm/anon_vma.h"
 #include "mm/fault_int.h"
+#include "mm/numa.h"
 
 struct migrate_walk {
 	unsigned flags;
@@ -37,10 +38,10 @@ pte_t unmap_clear_pte(struct cpu *c, struct tlb_batch *batch, struct pvmw *w)
 	pte_t e = pte_xchg(c, &w->pte, 0);
 
 	if (batch && tlb_should_defer(c, w->v->mm)) {
-		/* Without access nothing can have been cached (PROT_NONE). */
-		if (e & PTE_PRESENT)
+		/* Without access nothing can have been cached (PROT_NONE), but for marks not flushed yet (numa.h N2). */
+		if (pte_maybe_cached(w->v->mm, e))
 			tlb_batch_add(c, batch, w->v->mm, e, w->va);
-	} else if (e & PTE_PRESENT) {
+	} else if (pte_maybe_cached(w->v->mm, e)) {
 		tlb_flush_for(c, w->v->mm, w->va, w->va + PAGE_SIZE, PAGE_SHIFT, false, FLUSH_UNMAP);
 	}
 	return e;
@@ -73,7 +74,7 @@ ATTR_NOINLINE static bool migrate_pmd(struct frame *folio, struct pvmw *w)
 	pte_t e = pte_xchg(c, &w->pmd, (w->entry & ~PTE_PRESENT) | PTE_PROTNONE);
 
 	(void)machine_work(c, PATH_UNMAP, 1);
-	if (e & PTE_PRESENT)
+	if (pte_maybe_cached(mm, e))
 		tlb_flush_for(c, mm, base, base + PMD_SIZE, PMD_SHIFT, false, FLUSH_UNMAP);
 	if (!may_share(folio, e)) {
 		pte_write(c, &w->pmd, e);

@@ -42,7 +42,10 @@ static void check_rights(struct check *k, vaddr_t va, pte_t e)
 	bool none = !(v->flags & VM_ACCESS_FLAGS);
 	bool owned = (e & PTE_SOFT_EXCLUSIVE) || (v->flags & VM_SHARED);
 
-	if (none != !(e & PTE_PRESENT) || none != ((e & PTE_PROTNONE) != 0))
+	/* Without access in an area that has some: the NUMA scanner's mark. */
+	bool marked = (e & PTE_PROTNONE) && !(e & PTE_PRESENT) && k->mm->numa_marked && !(v->flags & VM_HUGETLB);
+
+	if (!marked && (none != !(e & PTE_PRESENT) || none != ((e & PTE_PROTNONE) != 0)))
 		fail(k->q, &k->rc, "entry: present against rights", va, e, v->flags);
 	if (((e & PTE_NX) != 0) != !(v->flags & VM_EXEC))
 		fail(k->q, &k->rc, "entry: NX", va, e, v->flags);

@@ -39,6 +39,11 @@
 	E(compact_daemon_free_scanned)                                                              \
 	E(thp_fault_alloc)                                                                          \
 	E(thp_fault_fallback)                                                                       \
+	E(numa_pte_updates)                                                                         \
+	E(numa_huge_pte_updates)                                                                    \
+	E(numa_hint_faults)                                                                         \
+	E(numa_hint_faults_local)                                                                   \
+	E(numa_pages_migrated)                                                                      \
 	E(pgmigrate_success)                                                                        \
 	E(pgmigrate_fail)                                                                           \
 	E(thp_migration_success)                                                                    \
@@ -103,6 +108,7 @@
 	E(quire_fault_hugetlb_reuse)                                                                \
 	E(quire_fault_file)                                                                         \
 	E(quire_fault_swap) /* from the swap cache, or from the device (then in pgmajfault too) */  \
+	E(quire_fault_numa) /* a page that the NUMA scanner had marked */                           \
 	E(quire_fault_spurious)                                                                     \
 	E(quire_fault_sigsegv)                                                                      \
 	E(quire_fault_sigbus)                                                                       \
