@@ -58,6 +58,7 @@ struct mm {
 	int64_t hugetlb_pages;   /* a: base pages mapped from pools of huge pages: no part of rss */
 
 	struct cpumask cpus;     /* a: CPUs that may hold translations */
+	uint16_t mpol, mpol_next; /* a: the task's policy, and where its interleaving is (mempolicy.h) */
 	uint32_t tlb_flush_batched; /* a: flushes put off, and those covered since (tlb_batch.c) */
 	uint64_t tlb_gen;        /* a: ctx in the upper half, so that no two address spaces ever have the same one */
 	struct mm_rss_part rss_part[MM_RSS_PARTS]; /* a */
