@@ -67,7 +67,7 @@ static void wake_all_kswapds(const struct slow *s)
 	if (!(s->alloc_flags & ALLOC_KSWAPD))
 		return;
 	for (unsigned i = 0; i < nr; i++) {
-		if (!node_has_zones(&s->c->q->nodes[home->fallback[i]], s->ac->highest))
+		if (!ac_allows(s->ac, home->fallback[i]) || !node_has_zones(&s->c->q->nodes[home->fallback[i]], s->ac->highest))
 			continue;
 		if (s->h->wake_kswapd)
 			s->h->wake_kswapd(s->c, home->fallback[i], s->ac->order, s->ac->gfp, s->ac->highest);
@@ -195,7 +195,7 @@ static bool should_reclaim_retry(struct slow *s)
 			struct zone *z = &s->c->q->nodes[home->fallback[i]].zones[t];
 			uint64_t available;
 
-			if (!z->managed)
+			if (!z->managed || !ac_allows(s->ac, home->fallback[i]))
 				continue;
 			available = s->h->reclaimable_pages(s->c, z) + __atomic_load_n(&z->free_pages, __ATOMIC_RELAXED);
 			if (zone_watermark_ok_free(s->c, z, s->ac->order, zone_wmark_pages(z, WMARK_MIN), s->ac->highest, s->alloc_flags,

@@ -20,8 +20,14 @@
 struct alloc_context {
 	unsigned order, gfp;
 	int nid;                /* preferred */
+	uint64_t nodes;         /* that it may use, a bit each; 0: all */
 	enum zone_type highest; /* that it may use */
 };
+
+static inline bool ac_allows(const struct alloc_context *ac, int nid)
+{
+	return !ac->nodes || (ac->nodes >> nid & 1);
+}
 
 /* From what costs most to what costs least. */
 enum compact_priority { COMPACT_PRIO_SYNC_FULL, COMPACT_PRIO_SYNC_LIGHT, COMPACT_PRIO_ASYNC };

@@ -34,7 +34,7 @@ ATTR_NOINLINE int fault_anon(struct fault *f)
 {
 	struct cpu *c = f->c;
 	enum machine_path prev = machine_work(c, PATH_FAULT_ANON, 1);
-	struct frame *page = anon_prepare(c, f->v) ? NULL : anon_alloc_zeroed(c);
+	struct frame *page = anon_prepare(c, f->v) ? NULL : anon_alloc_zeroed(c, f->v, f->va);
 
 	machine_path(c, PATH_FAULT_ANON);
 	if (page) {
@@ -93,7 +93,7 @@ static int wp_new_page(struct fault *f, struct frame *old, struct frame **ret)
 {
 	struct cpu *c = f->c;
 
-	struct frame *page = old ? anon_alloc(c) : anon_alloc_zeroed(c);
+	struct frame *page = old ? anon_alloc(c, f->v, f->va) : anon_alloc_zeroed(c, f->v, f->va);
 	int rc = page ? 0 : -ENOMEM;
 
 	if (page && old)

@@ -171,7 +171,7 @@ ATTR_NOINLINE enum compact_result compact_direct(struct cpu *c, const struct all
 		for (int t = (int)ac->highest; t >= 0 && !end; t--) {
 			struct zone *z = &c->q->nodes[home->fallback[i]].zones[t];
 
-			if (!z->managed)
+			if (!z->managed || !ac_allows(ac, home->fallback[i]))
 				continue;
 			if (prio > COMPACT_PRIO_SYNC_FULL && compact_deferred(z, ac->order)) {
 				res = MAX(res, COMPACT_DEFERRED);

@@ -55,7 +55,7 @@ bool compact_zonelist_suitable(struct cpu *c, const struct alloc_context *ac, un
 			struct zone *z = &c->q->nodes[home->fallback[i]].zones[t];
 			uint64_t reclaimable;
 
-			if (!z->managed)
+			if (!z->managed || !ac_allows(ac, home->fallback[i]))
 				continue;
 			/* Part of it only: in a large request's time nobody frees all of that. */
 			reclaimable = h && h->reclaimable_pages ? h->reclaimable_pages(c, z) / MAX(ac->order, 1U) : 0;

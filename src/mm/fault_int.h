@@ -70,19 +70,15 @@ ATTR_MUST_CHECK static inline int anon_prepare(struct cpu *c, struct vma *v)
 }
 
 /* A new frame for user memory, contents undefined. NULL: none. */
-static inline struct frame *anon_alloc(struct cpu *c)
+static inline struct frame *anon_alloc(struct cpu *c, const struct vma *v, vaddr_t va)
 {
-	struct alloc_req req = { .order = 0, .gfp = GFP_HIGHUSER_MOVABLE, .nid = NID_NONE };
-
-	return page_alloc(c, &req);
+	return mpol_alloc_vma(c, v, va, 0, GFP_HIGHUSER_MOVABLE);
 }
 
 /* The same, cleared. */
-static inline struct frame *anon_alloc_zeroed(struct cpu *c)
+static inline struct frame *anon_alloc_zeroed(struct cpu *c, const struct vma *v, vaddr_t va)
 {
-	struct alloc_req req = { .order = 0, .gfp = GFP_HIGHUSER_MOVABLE | GFP_ZERO, .nid = NID_NONE };
-
-	return page_alloc(c, &req);
+	return mpol_alloc_vma(c, v, va, 0, GFP_HIGHUSER_MOVABLE | GFP_ZERO);
 }
 
 /* Copy a base page to a new one. 0 or -EHWPOISON. */
@@ -119,11 +115,9 @@ static inline unsigned thp_gfp(const struct knobs *k, const struct vma *v)
 }
 
 /* A new compound folio of 2 MiB for the area, contents undefined. NULL: none. */
-static inline struct frame *thp_alloc(struct cpu *c, const struct vma *v)
+static inline struct frame *thp_alloc(struct cpu *c, const struct vma *v, vaddr_t va)
 {
-	struct alloc_req req = { .order = HPAGE_PMD_ORDER, .gfp = thp_gfp(&v->mm->q->knobs, v), .nid = NID_NONE };
-
-	return page_alloc(c, &req);
+	return mpol_alloc_vma(c, v, va, HPAGE_PMD_ORDER, thp_gfp(&v->mm->q->knobs, v));
 }
 
 /* ---- anon.c ---- */

@@ -120,8 +120,8 @@ enum page_fill {
 /* A frame that will be the page at index. refcount 1: the cache's. */
 static struct frame *page_new(struct cpu *c, struct mfile *f, uint64_t index, enum page_fill fill)
 {
-	struct alloc_req r = { .gfp = FILE_GFP | (fill == FILL_ZERO ? GFP_ZERO : 0), .nid = NID_NONE };
-	struct frame *page = page_alloc(c, &r);
+	struct mm *mm = percpu_lazy(c->pc) ? NULL : percpu_mm(c->pc);
+	struct frame *page = mpol_alloc_task(c, mm, 0, FILE_GFP | (fill == FILL_ZERO ? GFP_ZERO : 0));
 
 	if (!page)
 		return NULL;

@@ -155,7 +155,7 @@ ATTR_NOINLINE int fault_file_cow(struct fault *f)
 	enum machine_path prev = machine_work(c, PATH_FAULT_FILE, 1);
 	struct frame *src = NULL, *page;
 
-	page = anon_prepare(c, f->v) ? NULL : anon_alloc(c);
+	page = anon_prepare(c, f->v) ? NULL : anon_alloc(c, f->v, f->va);
 	machine_path(c, PATH_FAULT_FILE);
 	int rc = page ? file_page(f, &src) : -ENOMEM;
 

@@ -110,7 +110,7 @@ ATTR_NOINLINE static int fork_copy_table(struct fork_copy *k, struct frame *tabl
 		if (!spare) {
 			pt_unlock(c, dst.table);
 			pt_unlock(c, src.table);
-			spare = anon_alloc(c);
+			spare = anon_alloc(c, k->v, va);
 			pt_lock(c, src.table);
 			pt_lock(c, dst.table);
 		}
@@ -167,7 +167,7 @@ ATTR_NOINLINE static int fork_copy_huge_pinned(struct fork_copy *k, pte_t e, con
 {
 	struct fault f = { .c = k->c, .q = k->child->q, .mm = k->child, .v = k->v, .va = va, .pmd = *dst };
 	struct cpu *c = k->c;
-	struct frame *head = thp_alloc(c, k->v), *table = head ? pt_alloc_table(c, k->child) : NULL;
+	struct frame *head = thp_alloc(c, k->v, va), *table = head ? pt_alloc_table(c, k->child) : NULL;
 	int rc = table ? hugecopy_copy(c, head, frame_of(c->m, pte_pfn(e)), HPAGE_PMD_NR, va) : -ENOMEM;
 
 	if (!rc) {

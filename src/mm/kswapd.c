@@ -190,7 +190,8 @@ static void shrink_nodes(struct cpu *c, const struct alloc_context *ac, struct s
 	unsigned nr = ac->gfp & GFP_THISNODE ? 1 : home->nr_fallback;
 
 	for (unsigned i = 0; i < nr; i++)
-		shrink_node(c, home->fallback[i], sc);
+		if (ac_allows(ac, home->fallback[i]))
+			shrink_node(c, home->fallback[i], sc);
 }
 
 ATTR_NOINLINE uint64_t try_to_free_pages(struct cpu *c, const struct alloc_context *ac)

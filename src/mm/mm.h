@@ -64,6 +64,7 @@ struct mm {
 	uint64_t numa_next_scan_ns;  /* 0: not thought of yet */
 	uint64_t numa_scan_offset;   /* where the next scan goes on */
 	uint64_t numa_scan_seq;      /* times that it has begun anew */
+	uint16_t mpol, mpol_next; /* a: the task's policy, and where its interleaving is (mempolicy.h) */
 	uint32_t tlb_flush_batched; /* a: flushes put off, and those covered since (tlb_batch.c) */
 	uint64_t tlb_gen;        /* a: ctx in the upper half, so that no two address spaces ever have the same one */
 	struct mm_rss_part rss_part[MM_RSS_PARTS]; /* a */

@@ -146,6 +146,8 @@ static void fork_settings(struct mm *child, const struct mm *parent)
 	child->as_rlimit = parent->as_rlimit;
 	child->memlock_rlimit = parent->memlock_rlimit;
 	child->thp_disable = parent->thp_disable;
+	child->mpol = parent->mpol;
+	child->mpol_next = parent->mpol_next;
 	child->anon_seq = parent->anon_seq;
 }
 

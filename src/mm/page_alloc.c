@@ -41,7 +41,7 @@ struct frame *zonelist_alloc(struct cpu *c, const struct alloc_context *ac, unsi
 			struct zone *z = &c->q->nodes[home->fallback[i]].zones[t];
 			struct frame *f;
 
-			if (!z->managed || (!(alloc_flags & ALLOC_NO_WATERMARKS) &&
+			if (!z->managed || !ac_allows(ac, home->fallback[i]) || (!(alloc_flags & ALLOC_NO_WATERMARKS) &&
 					    !zone_watermark_ok(c, z, ac->order, zone_wmark_pages(z, mark), ac->highest, alloc_flags)))
 				continue;
 			f = zone_alloc(c, z, ac->order, gfp_migrate_type(ac->gfp), nofragment);
@@ -128,7 +128,7 @@ bool zonelist_keeps_types_apart(const struct quire *q, const struct alloc_contex
 
 static struct frame *find_block(struct cpu *c, const struct alloc_req *r, int nid)
 {
-	const struct alloc_context ac = { .order = r->order, .gfp = r->gfp, .nid = nid, .highest = highest_zone(r) };
+	const struct alloc_context ac = { .order = r->order, .gfp = r->gfp, .nid = nid, .nodes = r->nodes, .highest = highest_zone(r) };
 	bool apart = zonelist_keeps_types_apart(c->q, &ac);
 	struct frame *f = zonelist_alloc(c, &ac, WMARK_LOW | (apart ? ALLOC_NOFRAGMENT : 0));
 

@@ -57,7 +57,7 @@ static struct frame *get_or_add(struct cpu *c, uint64_t slot, struct swap_batch 
 		found = swap_cache_get(c, slot);
 		if (found || !swap_count(c->q, slot))
 			break;
-		if (!page && !(page = anon_alloc(c)))
+		if (!page && !(page = mpol_alloc_task(c, percpu_lazy(c->pc) ? NULL : percpu_mm(c->pc), 0, GFP_HIGHUSER_MOVABLE)))
 			break;
 		int rc = swap_claim_cache(c, slot);
 

@@ -11,6 +11,7 @@
 #include "mm/hugetlb.h"
 #include "mm/khugepaged.h"
 #include "mm/knobs.h"
+#include "mm/mempolicy.h"
 #include "mm/mm.h"
 #include "mm/slab.h"
 #include "mm/swap_state.h"
@@ -136,6 +137,7 @@ struct quire {
 	struct hugetlb hugetlb;
 	struct swap_state swap;
 	struct khugepaged khugepaged;
+	struct mpol_table mpol;
 
 	struct list_head kthreads; /* kthread.h; list_lock */
 	bool kthreads_begun;       /* a run of tasks has begun: with machine.daemons_stop, whether one is on */

@@ -72,7 +72,7 @@ ATTR_NOINLINE int thp_fault_anon(struct fault *f)
 		goto out;
 	khugepaged_enter_vma(c, f->v);
 	rc = FAULT_FALLBACK;
-	head = thp_alloc(c, f->v);
+	head = thp_alloc(c, f->v, f->va);
 	machine_path(c, PATH_FAULT_HUGE);
 	if (!head) {
 		vmstat_inc(c, VM_thp_fault_fallback);

@@ -82,7 +82,7 @@ static int thp_cow_copy(struct fault *f, struct frame *old)
 	bool done = false;
 	int rc = anon_prepare(c, f->v);
 
-	head = !rc && thp_allowed(f->mm, f->v, f->va) ? thp_alloc(c, f->v) : NULL;
+	head = !rc && thp_allowed(f->mm, f->v, f->va) ? thp_alloc(c, f->v, f->va) : NULL;
 	machine_path(c, PATH_FAULT_HUGE_WP);
 	if (rc) {
 		/* nothing has changed */

@@ -120,6 +120,7 @@ struct alloc_req {
 	unsigned order;
 	unsigned gfp;
 	int nid; /* preferred node, NID_NONE: the CPU's */
+	uint64_t nodes; /* 0: any; else only these, a bit each, of which nid is one */
 };
 
 /*
