@@ -67,7 +67,7 @@ static unsigned weight_of(const struct quire *q, const struct mempolicy *p, int 
 
 static int interleave_at(const struct quire *q, const struct mempolicy *p, uint64_t index)
 {
-	uint64_t total = 0, n = (uint64_t)__builtin_popcountll(p->nodes);
+	uint64_t total = 0, n = bits_set(p->nodes);
 
 	if (p->mode == MPOL_INTERLEAVE)
 		return mpol_nth_node(p->nodes, index % n);
@@ -175,7 +175,7 @@ int mpol_misplaced(struct cpu *c, const struct frame *folio, const struct vma *v
 /* Onto the allowed nodes, the n-th asked for to the n-th there is. */
 static uint64_t relative(uint64_t user, uint64_t allowed)
 {
-	uint64_t n = (uint64_t)__builtin_popcountll(allowed), out = 0;
+	uint64_t n = bits_set(allowed), out = 0;
 
 	for (unsigned i = 0; i < 64; i++)
 		if (user >> i & 1)

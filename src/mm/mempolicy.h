@@ -10,6 +10,16 @@
 
 #include "mm/mm.h"
 
+/* How many nodes a mask has. By hand: without the machine's own instruction the compiler would call its library, which is not there. */
+static inline unsigned bits_set(uint64_t mask)
+{
+	unsigned n = 0;
+
+	for (; mask; mask &= mask - 1)
+		n++;
+	return n;
+}
+
 enum { MPOL_DEFAULT, MPOL_PREFERRED, MPOL_BIND, MPOL_INTERLEAVE, MPOL_LOCAL, MPOL_PREFERRED_MANY, MPOL_WEIGHTED_INTERLEAVE, NR_MPOL };
 #define MPOL_F_NUMA_BALANCING (1U << 13) /* with a mode: hinting faults may move pages within the policy */
 #define MPOL_F_RELATIVE_NODES (1U << 14)

@@ -183,7 +183,7 @@ int64_t mm_migrate_pages(struct cpu *c, struct mm *mm, uint64_t from, uint64_t t
 			frame_put(c, f);
 			continue;
 		}
-		nth = (unsigned)__builtin_popcountll(from & ((1ULL << frame_nid(f)) - 1)) % (unsigned)__builtin_popcountll(to);
+		nth = bits_set(from & ((1ULL << frame_nid(f)) - 1)) % bits_set(to);
 		left += move_folio(c, f, mpol_nth_node(to, nth), MPOL_MF_MOVE, MR_SYSCALL) != 0;
 	}
 	machine_path(c, outer);
