@@ -45,7 +45,8 @@ static void note_short(const struct notes *n, const struct lab_options *o, const
 		    "not have come yet.",
 		    t, longest < NUMA_SCAN_NS ? " and the first NUMA scan at 1 s" : "");
 	else
-		say(n, "NUMA balancing, which Linux runs on machines of several nodes, is off here unless kernel.numa_balancing is set (modelled: %s).", t);
+		say(n, "NUMA balancing, which Linux would have run within the modelled %s on several nodes, is off here unless kernel.numa_balancing is set.",
+		    t);
 }
 
 /* "name N, name N": those of the counters that are not 0. Their sum. */
